@@ -44,6 +44,8 @@ endif()
 add_library(fragscope_flags INTERFACE)
 target_compile_options(fragscope_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wsign-conversion;-Wshadow>
+  # Clang's version reports every defaulted operator<=>.
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wzero-as-null-pointer-constant>
   # The rest warns about code that nvcc itself generates.
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow>)
 # A check that fails names its file as in the repository, not as on the machine that built it.

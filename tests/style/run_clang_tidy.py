@@ -36,8 +36,8 @@ class badly_named {
   int count;
 };
 enum class Kind { plain };
-int f(int* p) {
-  if (p == 0)
+int f(const int* p) {
+  if (p == nullptr)
     return 1;
   else
     while (true)
@@ -51,7 +51,6 @@ EXPECTED = (
     "plain' [readability-identifier-naming",
     "[google-explicit-constructor",
     "[modernize-use-nodiscard",
-    "[modernize-use-nullptr",
     "[readability-braces-around-statements",
 )
 
