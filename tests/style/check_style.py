@@ -4,7 +4,7 @@
 
     check_style.py                  all checks over the files that git tracks
     check_style.py --only format    one check
-    check_style.py --fix            reformat with clang-format
+    check_style.py --fix            reformat with clang-format, new files too
     check_style.py --self-test      every check must catch what planted.py plants for it
 
 A line that must break a rule of the check `leftovers` ends with a comment `style: allow`.
@@ -72,15 +72,17 @@ class Finding:
 
 
 class GitTree:
-    """The files that git tracks, as they are in the working tree."""
+    """The files that git tracks (or would on `git add`), as they are in the working tree."""
 
-    def __init__(self, root):
+    def __init__(self, root, untracked=False):
         self.root = root
         if not (root / ".git").exists():
             print("SKIPPED: this tree is not under git")
             sys.exit(SKIPPED)
-        listed = subprocess.run(["git", "-C", str(root), "ls-files", "-z"], check=True,
-                                capture_output=True).stdout.decode()
+        command = ["git", "-C", str(root), "ls-files", "-z"]
+        if untracked:
+            command += ["--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(command, check=True, capture_output=True).stdout.decode()
         self.paths = sorted(p for p in listed.split("\0") if p and (root / p).is_file())
 
     def text(self, path):
@@ -344,8 +346,7 @@ def self_test():
 
 
 def fix():
-    tree = GitTree(ROOT)
-    for path, text in sources(tree):
+    for path, text in sources(GitTree(ROOT, untracked=True)):
         formatted = clang_format(path, text)
         if formatted != text:
             (ROOT / path).write_text(formatted)
@@ -356,6 +357,7 @@ def fix():
 def main():
     parser = argparse.ArgumentParser(description="House style as a test.")
     parser.add_argument("--only", choices=CHECKS, help="run this check alone")
+    parser.add_argument("--untracked", action="store_true", help="look at new files too")
     parser.add_argument("--fix", action="store_true", help="reformat with clang-format")
     parser.add_argument("--self-test", action="store_true", help="test the checks themselves")
     arguments = parser.parse_args()
@@ -364,7 +366,7 @@ def main():
     if arguments.fix:
         return fix()
 
-    tree = GitTree(ROOT)
+    tree = GitTree(ROOT, arguments.untracked)
     findings = 0
     for name in [arguments.only] if arguments.only else CHECKS:
         for finding in CHECKS[name](tree):
