@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/ingest/snapshot_builder.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace fragscope::ingest {
+namespace {
+
+using model::Action;
+using model::BlockState;
+using model::FrameId;
+using model::PoolIndex;
+using model::StackId;
+using model::StringId;
+
+constexpr KeySet kDivisionKeys =
+    (KeySet{1} << (static_cast<unsigned>(Key::kDivision32768) + 1)) - 1;
+constexpr std::size_t kMaxRecords = std::numeric_limits<std::uint32_t>::max() / 2;
+
+constexpr std::string_view kEventWord = "trace entry";
+constexpr std::string_view kSegmentWord = "segment";
+constexpr std::string_view kBlockWord = "block";
+constexpr std::string_view kFrameWord = "frame";
+
+std::string quoted(std::string_view text) {
+  constexpr std::size_t kShown = 40;
+  std::string shown = "'";
+  for (const char c : text.substr(0, kShown))
+    shown += c >= ' ' && c < 127 ? c : '?';
+  return shown + (text.size() > kShown ? "...'" : "'");
+}
+
+}  // namespace
+
+SnapshotBuilder::SnapshotBuilder(model::Recording& recording)
+    : recording_(recording) {
+  for (const std::string_view name : kKeyNames)
+    static_cast<void>(recording_.strings.intern(name));
+  for (const std::string_view name : kActionNames) {
+    static_cast<void>(recording_.strings.intern(name));
+  }
+}
+
+bool SnapshotBuilder::fail(std::string message, ErrorCode code) {
+  error_ = Error{code, std::move(message), {}, {}, {}};
+  return false;
+}
+
+Value SnapshotBuilder::string(std::string_view text) {
+  return {ValueKind::kString, model::index_of(recording_.strings.intern(text))};
+}
+
+Value SnapshotBuilder::new_dict() {
+  dicts_.emplace_back();
+  return {ValueKind::kDict, dicts_.size() - 1};
+}
+
+Value SnapshotBuilder::new_list() {
+  lists_.emplace_back();
+  return {ValueKind::kList, lists_.size() - 1};
+}
+
+Value SnapshotBuilder::tuple(std::span<const Value> items) {
+  const auto is_count = [](const Value& value) {
+    return value.kind == ValueKind::kUint ||
+           (value.kind == ValueKind::kInt && static_cast<std::int64_t>(value.payload) >= 0);
+  };
+  if (items.size() != 2 || !is_count(items[0]) || !is_count(items[1])) {
+    return {ValueKind::kOpaque, 0};
+  }
+  if (items[0].payload == 0 && items[1].payload == 0) return {ValueKind::kPair, 0};
+  const auto [place, added] = pool_indices_.try_emplace(
+      std::pair{items[0].payload, items[1].payload}, recording_.pools.size());
+  if (added) {
+    // A process has a handful of pools; past what an index can name, a pair is no pool.
+    constexpr std::size_t kMaxPools = 4096;
+    if (recording_.pools.size() >= kMaxPools) {
+      pool_indices_.erase(place);
+      return {ValueKind::kOpaque, 0};
+    }
+    recording_.pools.push_back({items[0].payload, items[1].payload});
+  }
+  return {ValueKind::kPair, place->second};
+}
+
+SnapshotBuilder::Fields SnapshotBuilder::fields_of(std::span<const Value> keys_and_values) {
+  Fields fields;
+  for (std::size_t i = 0; i + 1 < keys_and_values.size(); i += 2) {
+    const Value& key = keys_and_values[i];
+    if (key.kind != ValueKind::kString || key.payload >= kKeyCount) continue;
+    fields.keys |= KeySet{1} << key.payload;
+    fields.values[key.payload] = &keys_and_values[i + 1];
+  }
+  return fields;
+}
+
+SnapshotBuilder::DictKind SnapshotBuilder::kind_of(const Fields& fields) {
+  if (fields.has(Key::kAction)) return DictKind::kEvent;
+  if (fields.has(Key::kFilename) && fields.has(Key::kName)) return DictKind::kFrame;
+  if (fields.has(Key::kBlocks)) return DictKind::kSegment;
+  if (fields.has(Key::kState)) return DictKind::kBlock;
+  if (fields.has(Key::kRealSize)) return DictKind::kHistory;
+  if (fields.has(Key::kSegments)) return DictKind::kRoot;
+  if (fields.has(Key::kConf) || fields.has(Key::kMaxSplitSize)) return DictKind::kSettings;
+  if (fields.keys != 0 && (fields.keys & ~kDivisionKeys) == 0) return DictKind::kDivisions;
+  return DictKind::kOpaque;
+}
+
+bool SnapshotBuilder::set_items(std::uint64_t dict, std::span<const Value> keys_and_values) {
+  DictSlot& slot = dicts_[dict];
+  const Fields fields = fields_of(keys_and_values);
+  if (slot.kind != DictKind::kUnset) {
+    // Only a dict of over a thousand entries comes in parts, and none of the known ones has that.
+    if (slot.kind == DictKind::kOpaque && kind_of(fields) == DictKind::kOpaque) return true;
+    return fail("a dict is filled a second time; snapshots fill each one once");
+  }
+  if (std::max({recording_.events.size(), blocks.size(), dicts_.size()}) > kMaxRecords) {
+    return fail("more records than this version can number", ErrorCode::kTooLarge);
+  }
+  slot.kind = kind_of(fields);
+  return fill(slot, fields);
+}
+
+bool SnapshotBuilder::fill(DictSlot& slot, const Fields& fields) {
+  const auto next = [](const auto& records) { return static_cast<std::uint32_t>(records.size()); };
+  switch (slot.kind) {
+    case DictKind::kEvent:
+      slot.record = next(recording_.events);
+      return read_event(fields);
+    case DictKind::kFrame:
+      return read_frame(fields, &slot.record);
+    case DictKind::kBlock:
+      slot.record = next(blocks);
+      return read_block(fields);
+    case DictKind::kSegment:
+      slot.record = next(segments);
+      return read_segment(fields);
+    case DictKind::kHistory:
+      slot.record = next(histories_);
+      return read_history(fields);
+    case DictKind::kSettings:
+      return read_settings(fields);
+    case DictKind::kDivisions:
+      return read_divisions(fields);
+    case DictKind::kRoot:
+      return read_root(fields);
+    case DictKind::kUnset:
+    case DictKind::kOpaque:
+      return true;
+  }
+  return true;
+}
+
+bool SnapshotBuilder::read_u64(const Fields& fields,
+                               Key key,
+                               std::string_view what,
+                               std::uint64_t* out) {
+  if (fields.has(key)) {
+    const Value& value = fields[key];
+    const bool negative =
+        value.kind == ValueKind::kInt && static_cast<std::int64_t>(value.payload) < 0;
+    if ((value.kind == ValueKind::kInt && !negative) || value.kind == ValueKind::kUint) {
+      *out = value.payload;
+      return true;
+    }
+    return fail("'" + std::string(name_of(key)) + "' of a " + std::string(what) +
+                (negative ? " is negative" : " is no integer") + "; expected 0 or more");
+  }
+  return fail("a " + std::string(what) + " without '" + std::string(name_of(key)) + "'");
+}
+
+bool SnapshotBuilder::read_i64(const Fields& fields,
+                               Key key,
+                               std::string_view what,
+                               std::int64_t* out) {
+  if (!fields.has(key)) return true;
+  const Value& value = fields[key];
+  if (value.kind != ValueKind::kInt) {
+    return fail("'" + std::string(name_of(key)) + "' of a " + std::string(what) +
+                " is no integer of 63 bits");
+  }
+  *out = static_cast<std::int64_t>(value.payload);
+  return true;
+}
+
+bool SnapshotBuilder::read_pool(const Fields& fields,
+                                Key key,
+                                std::string_view what,
+                                PoolIndex* out) {
+  if (!fields.has(key)) return true;
+  const Value& value = fields[key];
+  if (value.kind == ValueKind::kPair) {
+    *out = PoolIndex{static_cast<std::uint16_t>(value.payload)};
+    return true;
+  }
+  // A snapshot that went through JSON has a list here.
+  if (const ListSlot* list = use_list(value); list != nullptr && list->kind == ListKind::kPair) {
+    *out = PoolIndex{static_cast<std::uint16_t>(list->range.first)};
+    return true;
+  }
+  return fail("'" + std::string(name_of(key)) + "' of a " + std::string(what) +
+              " is no pair of numbers (or there are over 4096 pools)");
+}
+
+SnapshotBuilder::ListSlot* SnapshotBuilder::use_list(const Value& value) {
+  if (value.kind != ValueKind::kList) return nullptr;
+  ListSlot& list = lists_[value.payload];
+  list.used = true;
+  return &list;
+}
+
+bool SnapshotBuilder::read_stack(const Fields& fields,
+                                 Key key,
+                                 std::string_view what,
+                                 StackId* out) {
+  if (!fields.has(key)) return true;
+  if (fields[key].kind == ValueKind::kNone) return true;
+  const ListSlot* list = use_list(fields[key]);
+  if (list != nullptr && list->kind == ListKind::kEmpty) return true;
+  if (list == nullptr || list->kind != ListKind::kStack) {
+    return fail("'" + std::string(name_of(key)) + "' of a " + std::string(what) +
+                " is no list of frames");
+  }
+  *out = StackId{list->range.first};
+  return true;
+}
+
+bool SnapshotBuilder::read_range(const Fields& fields, Key key, ListKind kind, RecordRange* out) {
+  if (!fields.has(key)) return true;
+  const ListSlot* list = use_list(fields[key]);
+  if (list != nullptr && list->kind == ListKind::kEmpty) return true;
+  if (list == nullptr || list->kind != kind) {
+    return fail("'" + std::string(name_of(key)) + "' does not hold what a snapshot has there",
+                ErrorCode::kForeign);
+  }
+  *out = list->range;
+  return true;
+}
+
+bool SnapshotBuilder::read_event(const Fields& fields) {
+  model::Event event;
+  const Value& action = fields[Key::kAction];
+  if (action.kind != ValueKind::kString) return fail("'action' of a trace entry is no string");
+  const std::uint64_t known = action.payload - kKeyCount;
+  if (known < kActionNames.size()) {
+    event.action = static_cast<Action>(known);
+  } else {
+    const StringId name{static_cast<std::uint32_t>(action.payload)};
+    constexpr std::size_t kNamed = 16;
+    if (unknown_actions.size() < kNamed && std::ranges::count(unknown_actions, name) == 0) {
+      unknown_actions.push_back(name);
+    }
+    ++unknown_action_count;
+  }
+
+  const bool is_oom = event.action == Action::kOom;
+  const bool is_known = event.action < Action::kSnapshot;
+  const Key address_key = is_oom ? Key::kDeviceFree : Key::kAddr;
+  event.has_address = fields.has(address_key);
+  if (event.has_address || (is_known && !is_oom)) {
+    if (!read_u64(fields, address_key, kEventWord, &event.address)) return false;
+  }
+  if (fields.has(Key::kSize) || is_known) {
+    if (!read_u64(fields, Key::kSize, kEventWord, &event.size_bytes)) return false;
+  }
+  if (!read_i64(fields, Key::kStream, kEventWord, &event.stream) ||
+      !read_i64(fields, Key::kTimeUs, kEventWord, &event.time_us) ||
+      !read_pool(fields, Key::kPoolId, kEventWord, &event.pool) ||
+      !read_stack(fields, Key::kFrames, kEventWord, &event.stack)) {
+    return false;
+  }
+  seen_event_keys |= fields.keys;
+  recording_.events.push_back(event);
+  return true;
+}
+
+bool SnapshotBuilder::read_frame(const Fields& fields, std::uint32_t* record) {
+  model::Frame frame;
+  if (fields[Key::kName].kind != ValueKind::kString ||
+      fields[Key::kFilename].kind != ValueKind::kString) {
+    return fail("a frame whose 'name' or 'filename' is no string");
+  }
+  if (!read_i64(fields, Key::kLine, kFrameWord, &frame.line)) return false;
+  frame.name = StringId{static_cast<std::uint32_t>(fields[Key::kName].payload)};
+  frame.filename = StringId{static_cast<std::uint32_t>(fields[Key::kFilename].payload)};
+  *record = static_cast<std::uint32_t>(model::index_of(recording_.stacks.intern_frame(frame)));
+  return true;
+}
+
+bool SnapshotBuilder::read_block(const Fields& fields) {
+  RawBlock raw;
+  model::Block& block = raw.block;
+  if (!read_u64(fields, Key::kSize, kBlockWord, &block.size_bytes)) return false;
+  raw.has_address = fields.has(Key::kAddress);
+  if (raw.has_address && !read_u64(fields, Key::kAddress, kBlockWord, &block.address)) return false;
+  block.has_requested = fields.has(Key::kRequestedSize);
+  if (block.has_requested &&
+      !read_u64(fields, Key::kRequestedSize, kBlockWord, &block.requested_bytes)) {
+    return false;
+  }
+  const Value& state = fields[Key::kState];
+  const std::string_view word =
+      state.kind == ValueKind::kString
+          ? recording_.strings.view(StringId{static_cast<std::uint32_t>(state.payload)})
+          : std::string_view{};
+  if (word == "active_allocated") {
+    block.state = BlockState::kLive;
+  } else if (word == "active_pending_free" || word == "active_awaiting_free") {
+    block.state = BlockState::kPending;
+  } else if (word == "inactive") {
+    block.state = BlockState::kFree;
+  } else {
+    return fail("a block in state " + quoted(word) +
+                "; expected active_allocated, active_pending_free or inactive");
+  }
+  if (fields.has(Key::kHistory)) {
+    RecordRange range;
+    if (!read_range(fields, Key::kHistory, ListKind::kHistory, &range)) return false;
+    // Newest first: the first entry is the block's present owner.
+    if (range.count > 0) block.stack = histories_[range.first].stack;
+  }
+  if (!read_stack(fields, Key::kFrames, kBlockWord, &block.stack)) return false;
+  seen_block_keys |= fields.keys;
+  blocks.push_back(raw);
+  return true;
+}
+
+bool SnapshotBuilder::read_segment(const Fields& fields) {
+  RawSegment raw;
+  model::Segment& segment = raw.segment;
+  if (!read_u64(fields, Key::kAddress, kSegmentWord, &segment.address) ||
+      !read_u64(fields, Key::kTotalSize, kSegmentWord, &segment.size_bytes) ||
+      !read_i64(fields, Key::kDevice, kSegmentWord, &raw.device) ||
+      !read_i64(fields, Key::kStream, kSegmentWord, &segment.stream) ||
+      !read_pool(fields, Key::kSegmentPoolId, kSegmentWord, &segment.pool) ||
+      !read_stack(fields, Key::kFrames, kSegmentWord, &segment.stack) ||
+      !read_range(fields, Key::kBlocks, ListKind::kBlocks, &raw.blocks)) {
+    return false;
+  }
+  if (fields.has(Key::kSegmentType)) {
+    const Value& type = fields[Key::kSegmentType];
+    const std::string_view word =
+        type.kind == ValueKind::kString
+            ? recording_.strings.view(StringId{static_cast<std::uint32_t>(type.payload)})
+            : std::string_view{};
+    if (word != "small" && word != "large") {
+      return fail("a segment of type " + quoted(word) + "; expected small or large");
+    }
+    segment.size_class = word == "small" ? model::SizeClass::kSmall : model::SizeClass::kLarge;
+  } else {
+    return fail("a segment without 'segment_type'");
+  }
+  if (fields.has(Key::kIsExpandable)) {
+    const Value& expandable = fields[Key::kIsExpandable];
+    if (expandable.kind != ValueKind::kBool)
+      return fail("'is_expandable' is neither true nor false");
+    segment.expandable = expandable.payload != 0;
+  }
+  seen_segment_keys |= fields.keys;
+  segments.push_back(raw);
+  return true;
+}
+
+bool SnapshotBuilder::read_history(const Fields& fields) {
+  History entry;
+  if (!read_u64(fields, Key::kRealSize, "history entry", &entry.real_size) ||
+      !read_stack(fields, Key::kFrames, "history entry", &entry.stack)) {
+    return false;
+  }
+  histories_.push_back(entry);
+  return true;
+}
+
+bool SnapshotBuilder::read_settings(const Fields& fields) {
+  settings_ = RawSettings{};
+  settings_.present = true;
+  if (fields.has(Key::kConf) && fields[Key::kConf].kind == ValueKind::kString) {
+    settings_.conf =
+        recording_.strings.view(StringId{static_cast<std::uint32_t>(fields[Key::kConf].payload)});
+  }
+  if (fields.has(Key::kMaxSplitSize)) {
+    std::int64_t max_split_size = -1;
+    if (!read_i64(fields, Key::kMaxSplitSize, "setting", &max_split_size)) return false;
+    settings_.max_split_size = max_split_size;
+  }
+  if (fields.has(Key::kExpandableSegments)) {
+    settings_.expandable_segments = fields[Key::kExpandableSegments].payload == 1 &&
+                                    fields[Key::kExpandableSegments].kind == ValueKind::kBool;
+  }
+  if (fields.has(Key::kRoundupDivisions)) settings_.roundup_divisions = divisions_;
+  seen_settings_keys |= fields.keys;
+  return true;
+}
+
+bool SnapshotBuilder::read_divisions(const Fields& fields) {
+  divisions_ = {};
+  for (std::size_t bucket = 0; bucket < divisions_.size(); ++bucket) {
+    const Key key = static_cast<Key>(bucket);
+    if (!fields.has(key)) continue;
+    std::uint64_t divisions = 0;
+    if (!read_u64(fields, key, "roundup_power2_divisions", &divisions)) return false;
+    constexpr std::uint64_t kMaxDivisions = 1U << 30;
+    divisions_[bucket] = static_cast<std::uint32_t>(std::min(divisions, kMaxDivisions));
+  }
+  return true;
+}
+
+bool SnapshotBuilder::read_root(const Fields& fields) {
+  if (!read_range(fields, Key::kSegments, ListKind::kSegments, &root_.segments) ||
+      !read_range(fields, Key::kDeviceTraces, ListKind::kTraces, &root_.traces)) {
+    return false;
+  }
+  root_.has_traces = fields.has(Key::kDeviceTraces);
+  if (fields.has(Key::kAllocatorSettings)) root_.settings = settings_;
+  seen_root_keys |= fields.keys;
+  return true;
+}
+
+SnapshotBuilder::ListKind SnapshotBuilder::list_kind_for(DictKind kind) {
+  switch (kind) {
+    case DictKind::kEvent:
+      return ListKind::kEvents;
+    case DictKind::kSegment:
+      return ListKind::kSegments;
+    case DictKind::kBlock:
+      return ListKind::kBlocks;
+    case DictKind::kHistory:
+      return ListKind::kHistory;
+    default:
+      return ListKind::kOpaque;
+  }
+}
+
+bool SnapshotBuilder::append(std::uint64_t list_handle, std::span<const Value> items) {
+  ListSlot& list = lists_[list_handle];
+  if (items.empty()) return true;
+  if (list.used) return fail("a list grows after it was used; snapshots fill each one once");
+  if (list.kind == ListKind::kOpaque) return true;
+  const Value& first = items.front();
+  if (first.kind == ValueKind::kList) {
+    append_traces(list, items);
+  } else if (first.kind != ValueKind::kDict) {
+    const Value pair = list.kind == ListKind::kEmpty ? tuple(items) : Value{ValueKind::kOpaque, 0};
+    list.kind = pair.kind == ValueKind::kPair ? ListKind::kPair : ListKind::kOpaque;
+    list.range.first = static_cast<std::uint32_t>(pair.payload);
+  } else if (dicts_[first.payload].kind == DictKind::kFrame) {
+    return append_frames(list, items);
+  } else {
+    append_records(list, list_kind_for(dicts_[first.payload].kind), items);
+  }
+  return true;
+}
+
+// Records are numbered in the order they are read, so a list of them is a range. A list for which
+// that does not hold (a record in two lists) is none that PyTorch writes.
+void SnapshotBuilder::append_records(ListSlot& list, ListKind kind, std::span<const Value> items) {
+  const std::uint32_t start = dicts_[items.front().payload].record;
+  if (list.kind == ListKind::kEmpty) list = {kind, false, {start, 0}};
+  std::uint32_t next = list.range.first + list.range.count;
+  bool is_range = list.kind == kind && kind != ListKind::kOpaque;
+  for (const Value& item : items) {
+    is_range = is_range && item.kind == ValueKind::kDict &&
+               list_kind_for(dicts_[item.payload].kind) == kind &&
+               dicts_[item.payload].record == next;
+    ++next;
+  }
+  if (is_range) {
+    list.range.count = next - list.range.first;
+  } else {
+    list.kind = ListKind::kOpaque;
+  }
+}
+
+bool SnapshotBuilder::append_frames(ListSlot& list, std::span<const Value> items) {
+  frame_scratch_.clear();
+  if (list.kind == ListKind::kStack) {
+    const auto so_far = recording_.stacks.stack(StackId{list.range.first});
+    frame_scratch_.assign(so_far.begin(), so_far.end());
+    copied_frames_ += so_far.size();
+  } else if (list.kind != ListKind::kEmpty) {
+    list.kind = ListKind::kOpaque;
+    return true;
+  }
+  for (const Value& item : items) {
+    if (item.kind != ValueKind::kDict || dicts_[item.payload].kind != DictKind::kFrame) {
+      list.kind = ListKind::kOpaque;
+      return true;
+    }
+    frame_scratch_.push_back(FrameId{dicts_[item.payload].record});
+  }
+  // Python's recursion limit is a thousand and its pickler appends a thousand items at a time; past
+  // these bounds a stack is made to hurt.
+  constexpr std::size_t kMaxFrames = 1U << 16;
+  constexpr std::size_t kMaxCopiedFrames = 1U << 24;
+  if (frame_scratch_.size() > kMaxFrames || copied_frames_ > kMaxCopiedFrames) {
+    return fail("a call stack of over 65536 frames, or built in too many parts",
+                ErrorCode::kTooLarge);
+  }
+  const StackId stack = recording_.stacks.intern_stack(frame_scratch_);
+  list = {ListKind::kStack, false, {static_cast<std::uint32_t>(stack), 1}};
+  return true;
+}
+
+void SnapshotBuilder::append_traces(ListSlot& list, std::span<const Value> items) {
+  if (list.kind == ListKind::kEmpty) {
+    list = {ListKind::kTraces, false, {static_cast<std::uint32_t>(trace_ranges.size()), 0}};
+  }
+  if (list.kind != ListKind::kTraces ||
+      list.range.first + list.range.count != trace_ranges.size()) {
+    list.kind = ListKind::kOpaque;
+    return;
+  }
+  for (const Value& item : items) {
+    ListSlot* inner = use_list(item);
+    if (inner == nullptr || (inner->kind != ListKind::kEmpty && inner->kind != ListKind::kEvents)) {
+      list.kind = ListKind::kOpaque;
+      return;
+    }
+    trace_ranges.push_back(inner->range);
+    ++list.range.count;
+  }
+}
+
+std::size_t SnapshotBuilder::held_bytes() const {
+  return dicts_.capacity() * sizeof(DictSlot) + lists_.capacity() * sizeof(ListSlot) +
+         blocks.capacity() * sizeof(RawBlock) + segments.capacity() * sizeof(RawSegment) +
+         trace_ranges.capacity() * sizeof(RecordRange) + histories_.capacity() * sizeof(History) +
+         recording_.events.capacity() * sizeof(model::Event) + recording_.strings.held_bytes() +
+         recording_.stacks.held_bytes();
+}
+
+Result<RawSnapshot> SnapshotBuilder::finish(const Value& root) {
+  if (root.kind == ValueKind::kDict && dicts_[root.payload].kind == DictKind::kRoot) return root_;
+  if (root.kind == ValueKind::kList) {
+    const ListSlot& list = lists_[root.payload];
+    if (list.kind == ListKind::kSegments || list.kind == ListKind::kEmpty) {
+      RawSnapshot bare;
+      bare.is_bare_list = true;
+      bare.segments = list.range;
+      return bare;
+    }
+  }
+  return failure(ErrorCode::kForeign,
+                 "a pickle, but no memory snapshot; expected a dict with 'segments' "
+                 "(torch.cuda.memory._dump_snapshot) or PyTorch 1.x's list of segments");
+}
+
+}  // namespace fragscope::ingest

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns the dicts and lists of a PyTorch snapshot into typed records while the pickle is read. A
+// dict shows what it is by its keys (a trace entry has "action", a block has "state", ...), and
+// becomes that record at once; what no reader needs is dropped. Used by `torch_snapshot.cpp`
+// through `PickleMachine`.
+#pragma once
+
+#include "analyzer/ingest/pickle/machine.hpp"
+#include "analyzer/ingest/snapshot_keys.hpp"
+#include "analyzer/recording/recording.hpp"
+#include "trace/result.hpp"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace fragscope::ingest {
+
+/// A run of records in one of the builder's vectors.
+struct RecordRange {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+};
+
+/// A block as read; its address may be missing (before PyTorch 2.1).
+struct RawBlock {
+  model::Block block;
+  bool has_address = false;
+};
+
+/// A segment as read; `blocks` is a range of raw blocks.
+struct RawSegment {
+  model::Segment segment;
+  RecordRange blocks;
+  std::int64_t device = 0;
+};
+
+/// `allocator_settings` as far as it decides anything.
+struct RawSettings {
+  bool present = false;
+  std::string conf;
+  std::optional<std::int64_t> max_split_size;  ///< -1: unlimited
+  bool expandable_segments = false;
+  std::array<std::uint32_t, 16> roundup_divisions{};
+};
+
+/// The outermost dict, or the bare list of segments of PyTorch 1.x.
+struct RawSnapshot {
+  RecordRange segments;
+  RecordRange traces;  ///< A range of `SnapshotBuilder::trace_ranges`.
+  bool has_traces = false;
+  bool is_bare_list = false;
+  RawSettings settings;
+};
+
+/// The builder of `PickleMachine` for snapshots. After a run, `finish` says what the outermost
+/// value was; the records lie in the public vectors.
+class SnapshotBuilder {
+ public:
+  explicit SnapshotBuilder(model::Recording& recording);
+
+  // What PickleMachine calls.
+  [[nodiscard]] Value string(std::string_view text);
+  [[nodiscard]] Value new_dict();
+  [[nodiscard]] Value new_list();
+  [[nodiscard]] Value tuple(std::span<const Value> items);
+  [[nodiscard]] bool set_items(std::uint64_t dict, std::span<const Value> keys_and_values);
+  [[nodiscard]] bool append(std::uint64_t list, std::span<const Value> items);
+  [[nodiscard]] std::size_t held_bytes() const;
+  [[nodiscard]] Error take_error() { return std::move(error_); }
+
+  /// The outermost value as a snapshot. Fails: it is something else.
+  [[nodiscard]] Result<RawSnapshot> finish(const Value& root);
+
+  std::vector<RawBlock> blocks;
+  std::vector<RawSegment> segments;
+  std::vector<RecordRange> trace_ranges;
+  KeySet seen_event_keys = 0;  ///< Keys that any trace entry had; they date the writer.
+  KeySet seen_segment_keys = 0;
+  KeySet seen_block_keys = 0;
+  KeySet seen_root_keys = 0;
+  KeySet seen_settings_keys = 0;
+  std::vector<model::StringId> unknown_actions;
+  std::uint64_t unknown_action_count = 0;
+
+ private:
+  enum class DictKind : std::uint8_t {
+    kUnset,
+    kEvent,
+    kFrame,
+    kBlock,
+    kSegment,
+    kHistory,
+    kSettings,
+    kDivisions,
+    kRoot,
+    kOpaque,
+  };
+  enum class ListKind : std::uint8_t {
+    kEmpty,
+    kEvents,
+    kSegments,
+    kBlocks,
+    kStack,
+    kHistory,
+    kTraces,
+    kPair,  ///< Two numbers: a pool id; `range.first` is its index.
+    kOpaque,
+  };
+  struct DictSlot {
+    DictKind kind = DictKind::kUnset;
+    std::uint32_t record = 0;
+  };
+  struct ListSlot {
+    ListKind kind = ListKind::kEmpty;
+    bool used = false;  ///< Its items were copied into a record; changing it now would be a lie.
+    RecordRange range;
+  };
+  struct History {
+    std::uint64_t real_size = 0;
+    model::StackId stack = model::kNoStack;
+  };
+
+  /// The values of one dict by key; only the slots whose bit is set in `keys` are valid.
+  struct Fields {
+    KeySet keys = 0;
+    std::array<const Value*, kKeyCount> values;
+    [[nodiscard]] bool has(Key key) const { return (keys & bit(key)) != 0; }
+    [[nodiscard]] const Value& operator[](Key key) const {
+      return *values[static_cast<std::size_t>(key)];
+    }
+  };
+
+  bool fail(std::string message, ErrorCode code = ErrorCode::kDamaged);
+  [[nodiscard]] static Fields fields_of(std::span<const Value> keys_and_values);
+  [[nodiscard]] static DictKind kind_of(const Fields& fields);
+  bool fill(DictSlot& slot, const Fields& fields);
+
+  bool read_event(const Fields& fields);
+  bool read_frame(const Fields& fields, std::uint32_t* record);
+  bool read_block(const Fields& fields);
+  bool read_segment(const Fields& fields);
+  bool read_history(const Fields& fields);
+  bool read_settings(const Fields& fields);
+  bool read_divisions(const Fields& fields);
+  bool read_root(const Fields& fields);
+
+  // Reading one field; `what` names the record for the message.
+  bool read_u64(const Fields& fields, Key key, std::string_view what, std::uint64_t* out);
+  bool read_i64(const Fields& fields, Key key, std::string_view what, std::int64_t* out);
+  bool read_pool(const Fields& fields, Key key, std::string_view what, model::PoolIndex* out);
+  bool read_stack(const Fields& fields, Key key, std::string_view what, model::StackId* out);
+  bool read_range(const Fields& fields, Key key, ListKind kind, RecordRange* out);
+  [[nodiscard]] ListSlot* use_list(const Value& value);
+
+  [[nodiscard]] static ListKind list_kind_for(DictKind kind);
+  void append_records(ListSlot& list, ListKind kind, std::span<const Value> items);
+  bool append_frames(ListSlot& list, std::span<const Value> items);
+  void append_traces(ListSlot& list, std::span<const Value> items);
+
+  model::Recording& recording_;
+  std::vector<DictSlot> dicts_;
+  std::vector<ListSlot> lists_;
+  std::vector<History> histories_;
+  std::vector<model::FrameId> frame_scratch_;
+  std::size_t copied_frames_ = 0;
+  absl::flat_hash_map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> pool_indices_;
+  RawSettings settings_;
+  std::array<std::uint32_t, 16> divisions_{};
+  RawSnapshot root_;
+  Error error_;
+};
+
+}  // namespace fragscope::ingest

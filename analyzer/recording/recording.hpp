@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What any reader hands to the analyzer: the state a recording ends with (segments and the blocks
+// that tile them), the events that led there, and the settings. Readers in `analyzer/ingest` fill
+// it; `Timeline` rebuilds earlier states from it. Sizes and addresses are bytes, as the device sees
+// them; times are microseconds since the Unix epoch.
+#pragma once
+
+#include "allocator/policy/size_rules.hpp"
+#include "analyzer/recording/ids.hpp"
+#include "analyzer/recording/stack_table.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace fragscope::model {
+
+using policy::SizeClass;
+
+/// What a trace entry says happened. `kOther`: an action this version does not know; kept so that
+/// event numbers stay PyTorch's.
+enum class Action : std::uint8_t {
+  kAlloc,
+  kFreeRequested,
+  kFreeCompleted,
+  kSegmentAlloc,
+  kSegmentFree,
+  kSegmentMap,
+  kSegmentUnmap,
+  kOom,
+  kSnapshot,
+  kAnnotate,
+  kOther,
+};
+
+inline constexpr std::int64_t kNoTime = std::numeric_limits<std::int64_t>::min();
+
+/// One event. `size_bytes` means: the requested size for alloc and free, the segment's or range's
+/// size for segment actions, the rounded size of the failed request for oom.
+struct Event {
+  std::uint64_t address = 0;  ///< Block or segment start; for oom the device's free bytes.
+  std::uint64_t size_bytes = 0;
+  std::int64_t stream = 0;
+  std::int64_t time_us = kNoTime;
+  StackId stack = kNoStack;
+  PoolIndex pool = kUnknownPool;
+  Action action = Action::kOther;
+  bool has_address = false;  ///< For oom: whether the device's free bytes were recorded.
+};
+static_assert(sizeof(Event) == 40, "a million events are held at once");
+
+enum class BlockState : std::uint8_t { kLive, kPending, kFree };
+
+/// A piece of a segment at the end of the recording.
+struct Block {
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t requested_bytes = 0;  ///< Meaningful if `has_requested` and the block is not free.
+  StackId stack = kNoStack;
+  BlockState state = BlockState::kFree;
+  bool has_requested = false;
+};
+
+/// The default pool is (0,0); graph pools are (k,0), user pools (0,k).
+struct PoolId {
+  std::uint64_t first = 0;
+  std::uint64_t second = 0;
+  friend bool operator==(const PoolId&, const PoolId&) = default;
+};
+
+/// One range obtained from the driver: a whole cudaMalloc, or one contiguous mapped range of an
+/// expandable segment. `blocks` of the recording from `first_block` on tile it exactly.
+struct Segment {
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+  std::int64_t stream = 0;
+  std::uint32_t first_block = 0;
+  std::uint32_t block_count = 0;
+  std::int32_t device = 0;
+  StackId stack = kNoStack;
+  PoolIndex pool = kDefaultPool;
+  SizeClass size_class = SizeClass::kLarge;
+  bool expandable = false;
+};
+
+/// The allocator's settings at the time of the dump, as far as the file has them.
+struct Settings {
+  bool present = false;
+  std::string conf;  ///< The raw PYTORCH_CUDA_ALLOC_CONF.
+  policy::SizeRules rules;
+  std::optional<double> memory_fraction;  ///< per_process_memory_fraction, where it was set.
+};
+
+/// Something about the evidence that weakens it, and what it does to the numbers.
+struct TrustSignal {
+  std::string signal;
+  std::string effect;
+};
+
+/// The events of one device, oldest first.
+struct DeviceTrace {
+  std::int32_t device = 0;
+  std::uint32_t first_event = 0;
+  std::uint32_t event_count = 0;
+};
+
+/// A whole recording. Movable only.
+struct Recording {
+  std::string kind;    ///< "torch-snapshot", ...
+  std::string writer;  ///< As far as the file shows: "PyTorch 2.8 to 2.9".
+  std::uint64_t input_bytes = 0;
+  bool has_requested_sizes = true;  ///< False before PyTorch 2.0.
+  bool has_block_stacks = true;
+  Settings settings;
+  StringTable strings;
+  StackTable stacks;
+  std::vector<PoolId> pools{PoolId{}};
+  std::vector<Segment> segments;
+  std::vector<Block> blocks;
+  std::vector<Event> events;
+  std::vector<DeviceTrace> traces;
+  std::vector<TrustSignal> trust;
+
+  [[nodiscard]] std::span<const Event> events_of(const DeviceTrace& trace) const {
+    return {events.data() + trace.first_event, trace.event_count};
+  }
+  [[nodiscard]] std::span<const Block> blocks_of(const Segment& segment) const {
+    return {blocks.data() + segment.first_block, segment.block_count};
+  }
+};
+
+}  // namespace fragscope::model
