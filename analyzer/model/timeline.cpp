@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/timeline.hpp"
+
+#include "analyzer/model/timeline_rebuilder.hpp"
+#include "trace/check.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace fragscope::model {
+namespace {
+
+std::span<const Segment> segments_of(const Recording& recording, std::int32_t device) {
+  const auto& segments = recording.segments;
+  const auto first = std::ranges::lower_bound(segments, device, {}, &Segment::device);
+  const auto last = std::ranges::upper_bound(segments, device, {}, &Segment::device);
+  return {first, last};
+}
+
+std::span<const Event> events_of(const Recording& recording, std::int32_t device) {
+  for (const DeviceTrace& trace : recording.traces) {
+    if (trace.device == device) return recording.events_of(trace);
+  }
+  return {};
+}
+
+}  // namespace
+
+/// Moves forward through the trace, keeping which block lies where.
+class Timeline::Walker {
+ public:
+  explicit Walker(const Timeline& timeline)
+      : timeline_(timeline)
+      , occupied_(timeline.places_.size())
+      , life_at_(timeline.places_.size(), kNoLife)
+      , plain_present_(timeline.segments_.plain().size(), false)
+      , mapped_(timeline.segments_.mapped_at_start()) {
+    const auto plain = timeline.segments_.plain();
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      plain_present_[i] = plain[i].alloc_event == kBeforeFirst;
+    }
+    for (const LifeId life : timeline.lives_at_start_)
+      occupy(life);
+  }
+
+  /// Moves to the state before `target`.
+  void advance(EventIndex target) {
+    for (; next_ < target; ++next_)
+      step(next_);
+    while (next_change_ < timeline_.segments_.changes().size() &&
+           timeline_.segments_.changes()[next_change_] < target) {
+      change_segment(next_change_++);
+    }
+  }
+
+  [[nodiscard]] HeapState state() const {
+    HeapState state;
+    state.device = timeline_.device_;
+    state.has_requested_sizes = timeline_.recording_.has_requested_sizes;
+    list_segments(state);
+    Place at = occupied_.next(0);
+    for (HeapSegment& segment : state.segments)
+      at = fill(segment, at, state);
+    for (; at != kNoPlace; at = following(at))
+      ++state.unplaced_count;
+    return state;
+  }
+
+ private:
+  void occupy(LifeId id) {
+    const Place place = timeline_.lives_[index_of(id)].place;
+    occupied_.insert(place);
+    life_at_[place] = id;
+  }
+
+  void step(EventIndex index) {
+    const LifeId id = timeline_.life_of_event_[static_cast<std::size_t>(index)];
+    if (id == kNoLife) return;
+    const BlockLife& life = timeline_.lives_[index_of(id)];
+    // A life that ends where another begins (a missing free) has given up its place already.
+    if (life.free_completed_event == index && life_at_[life.place] == id) {
+      occupied_.erase(life.place);
+      life_at_[life.place] = kNoLife;
+    } else if (life.alloc_event == index) {
+      occupy(id);
+    }
+  }
+
+  void change_segment(std::size_t change) {
+    const EventIndex index = timeline_.segments_.changes()[change];
+    const Event& event = timeline_.events_[static_cast<std::size_t>(index)];
+    const std::int32_t plain = timeline_.segments_.plain_of_change(change);
+    if (plain >= 0) {
+      plain_present_[static_cast<std::size_t>(plain)] = event.action == Action::kSegmentAlloc;
+    } else if (event.action == Action::kSegmentMap) {
+      static_cast<void>(map_range(mapped_, event.address, event.address + event.size_bytes));
+    } else if (event.action == Action::kSegmentUnmap) {
+      static_cast<void>(unmap_range(mapped_, event.address, event.address + event.size_bytes));
+    }
+  }
+
+  static Home known(Home home) {
+    if (home.pool == kUnknownPool) home.pool = kDefaultPool;
+    return home;
+  }
+
+  void list_segments(HeapState& state) const {
+    const auto plain = timeline_.segments_.plain();
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      if (!plain_present_[i]) continue;
+      state.segments.push_back({plain[i].address, plain[i].size_bytes, known(plain[i].home), 0, 0});
+    }
+    for (const auto& [begin, end] : mapped_) {
+      // A mapped range that spans two areas is two segments, as PyTorch lists them.
+      for (std::uint64_t at = begin; at < end;) {
+        const Area* area = timeline_.segments_.area_at(at);
+        if (area == nullptr) break;
+        const std::uint64_t until = std::min(end, area->end);
+        state.segments.push_back({at, until - at, known(area->home), 0, 0});
+        at = until;
+      }
+    }
+    std::ranges::sort(state.segments, {}, &HeapSegment::address);
+  }
+
+  [[nodiscard]] Place following(Place place) const {
+    return place + 1 < timeline_.places_.size() ? occupied_.next(place + 1) : kNoPlace;
+  }
+
+  static void add_hole(HeapState& state,
+                       std::uint64_t begin,
+                       std::uint64_t end,
+                       std::uint32_t slack) {
+    if (begin >= end) return;
+    HeapBlock hole;
+    hole.address = begin;
+    hole.size_bytes = end - begin;
+    hole.slack_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(slack, end - begin));
+    state.blocks.push_back(hole);
+  }
+
+  // Tiles one segment with the blocks that start in it and the holes between; `at` is the first
+  // occupied place not used yet. Gives the first one behind the segment.
+  Place fill(HeapSegment& segment, Place at, HeapState& state) const {
+    segment.first_block = static_cast<std::uint32_t>(state.blocks.size());
+    const std::uint64_t end = segment.address + segment.size_bytes;
+    std::uint64_t covered = segment.address;
+    std::uint32_t slack = 0;
+    for (; at != kNoPlace && timeline_.places_.address(at) < end; at = following(at)) {
+      const std::uint64_t begin = timeline_.places_.address(at);
+      if (begin < covered) {
+        ++state.unplaced_count;  // in front of the segment, or inside another block
+        continue;
+      }
+      add_hole(state, covered, begin, slack);
+      const BlockLife& life = timeline_.lives_[index_of(life_at_[at])];
+      const std::uint64_t room = end - begin;
+      const Place behind = following(at);
+      const std::uint64_t to_next =
+          behind == kNoPlace ? room : std::min(room, timeline_.places_.address(behind) - begin);
+      HeapBlock block;
+      block.address = begin;
+      block.size_bytes = std::min(life.size_bytes, to_next);
+      block.requested_bytes = life.requested_bytes;
+      block.slack_bytes = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(life.slack_bytes, to_next - block.size_bytes));
+      block.stack = life.stack;
+      block.state = life.free_requested_event < next_ ? BlockState::kPending : BlockState::kLive;
+      state.blocks.push_back(block);
+      covered = begin + block.size_bytes;
+      slack = block.slack_bytes;
+    }
+    add_hole(state, covered, end, slack);
+    segment.block_count = static_cast<std::uint32_t>(state.blocks.size()) - segment.first_block;
+    return at;
+  }
+
+  const Timeline& timeline_;
+  PlaceSet occupied_;
+  std::vector<LifeId> life_at_;
+  std::vector<bool> plain_present_;
+  MappedRanges mapped_;
+  EventIndex next_ = 0;
+  std::size_t next_change_ = 0;
+};
+
+Timeline::Timeline(const Recording& recording, std::int32_t device, RoundingRule rule)
+    : recording_(recording)
+    , device_(device)
+    , events_(events_of(recording, device))
+    , segments_(segments_of(recording, device), events_, recording.settings.rules) {
+  RebuiltHistory rebuilt =
+      rebuild_history(recording, segments_of(recording, device), events_, rule, segments_);
+  places_ = std::move(rebuilt.places);
+  lives_ = std::move(rebuilt.lives);
+  life_of_event_ = std::move(rebuilt.life_of_event);
+  lives_at_start_ = std::move(rebuilt.lives_at_start);
+  counts_ = rebuilt.counts;
+  peak_ = rebuilt.peak;
+}
+
+void Timeline::visit_states(std::span<const EventIndex> targets,
+                            const std::function<void(EventIndex, const HeapState&)>& use) const {
+  Walker walker(*this);
+  EventIndex before = kBeforeFirst;
+  for (const EventIndex target : targets) {
+    FRAGSCOPE_CHECK(target >= before && target <= event_count());
+    before = target;
+    walker.advance(target);
+    use(target, walker.state());
+  }
+}
+
+}  // namespace fragscope::model
