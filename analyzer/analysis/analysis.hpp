@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// `analyze`: a recording and the facts given with it become states, verdicts and evidence. The
+// result is plain data; `analyzer/report` prints it as text or JSON.
+#pragma once
+
+#include "analyzer/ingest/oom_message.hpp"
+#include "analyzer/model/heap_state.hpp"
+#include "analyzer/model/rounding_rule.hpp"
+#include "analyzer/model/timeline.hpp"
+#include "analyzer/recording/recording.hpp"
+#include "analyzer/verdict/advice.hpp"
+#include "analyzer/verdict/evidence.hpp"
+#include "analyzer/verdict/ladder.hpp"
+#include "trace/result.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace fragscope::analysis {
+
+/// At which moment a question is asked.
+struct Moment {
+  enum class Kind : std::uint8_t { kOom, kPeak, kEnd, kEvent };
+  Kind kind = Kind::kEnd;
+  /// kOom: which failure of the device, from 0; the last one if empty. kEvent: before which event.
+  std::optional<std::int64_t> number;
+};
+
+/// What the command line asks beside the file.
+struct Options {
+  std::optional<std::uint64_t> request_bytes;  ///< Ask this instead of the recorded failures.
+  std::optional<std::int32_t> device;
+  std::int64_t stream = 0;
+  model::PoolId pool;
+  std::optional<Moment> at;
+  std::optional<std::uint64_t> device_total_bytes;
+  std::optional<std::uint64_t> device_free_bytes;
+  std::optional<std::uint64_t> limit_bytes;
+  std::optional<double> limit_fraction;
+  std::string log_name;  ///< Where `messages` come from.
+  std::vector<ingest::OomMessage> messages;
+};
+
+/// A failed (or asked) request with everything that is known about it.
+struct Failure {
+  verdict::Question question;
+  verdict::DeviceFacts facts;
+  model::StateSummary state;
+  verdict::Supply supply;
+  verdict::Judgement judgement;
+  std::optional<verdict::Pins> pins;
+  std::vector<verdict::Holder> holders;
+  std::vector<verdict::Advice> advice;
+};
+
+struct PeakState {
+  model::EventIndex event = model::kBeforeFirst;
+  model::StateSummary state;
+};
+
+struct DeviceReport {
+  std::int32_t device = 0;
+  std::uint64_t event_count = 0;
+  model::StateSummary end;
+  std::optional<PeakState> peak;         ///< Empty if the device has no trace.
+  std::vector<verdict::Holder> holders;  ///< At the peak, or at the end without a trace.
+};
+
+struct Analysis {
+  model::RoundingRule rounding_rule = model::RoundingRule::kUntested;
+  std::vector<model::TrustSignal> trust;
+  std::vector<DeviceReport> devices;
+  std::vector<Failure> failures;
+};
+
+/// Fails: a question about a device, pool or moment that the recording does not have; so many
+/// failures on so many blocks that judging each would not end in reasonable time.
+[[nodiscard]] Result<Analysis> analyze(const model::Recording& recording, const Options& options);
+
+}  // namespace fragscope::analysis

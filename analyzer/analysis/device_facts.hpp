@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the facts about a device come from, in order of trust: an option given by hand, the
+// recording itself, the message of the same failure in a log. Each fact keeps its source.
+#pragma once
+
+#include "analyzer/analysis/analysis.hpp"
+#include "analyzer/verdict/question.hpp"
+#include "analyzer/verdict/supply.hpp"
+
+namespace fragscope::analysis {
+
+struct FactSources {
+  const Options& options;
+  const model::Settings& settings;
+  const verdict::Fact& recorded_free;  ///< Device free as the recording has it at this event.
+};
+
+struct FoundFacts {
+  verdict::DeviceFacts facts;
+  bool log_matched = false;  ///< A message of the log is about this failure.
+};
+
+/// A message is about this failure if device, request and free memory agree within its rounding.
+[[nodiscard]] FoundFacts find_device_facts(const FactSources& sources,
+                                           const verdict::Question& question,
+                                           const verdict::Supply& supply);
+
+}  // namespace fragscope::analysis

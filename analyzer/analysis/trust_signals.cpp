@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/analysis/trust_signals.hpp"
+
+#include "analyzer/recording/byte_size.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+namespace fragscope::analysis {
+namespace {
+
+using model::show_count;
+
+/// Adds one signal if it counts anything, with the device it belongs to.
+class SignalList {
+ public:
+  SignalList(std::int32_t device, std::vector<model::TrustSignal>& trust)
+      : device_(device)
+      , trust_(trust) {}
+
+  void add_if(bool present, std::string_view signal, const std::string& effect) {
+    if (!present) return;
+    trust_.push_back({std::string(signal), fmt::format("device {}: {}", device_, effect)});
+  }
+
+ private:
+  std::int32_t device_;
+  std::vector<model::TrustSignal>& trust_;
+};
+
+std::uint64_t total_slack(const model::Timeline& timeline) {
+  std::uint64_t slack = 0;
+  for (const model::BlockLife& life : timeline.lives())
+    slack += life.slack_bytes;
+  return slack;
+}
+
+void add_dump_later(const model::Timeline& timeline,
+                    std::optional<model::EventIndex> last_failure,
+                    SignalList& list) {
+  if (!last_failure) return;
+  const auto events = timeline.events();
+  const auto after = events.subspan(static_cast<std::size_t>(*last_failure) + 1);
+  const auto frees =
+      std::ranges::count(after, model::Action::kFreeRequested, &model::Event::action);
+  list.add_if(!after.empty(),
+              "dump-later-than-failure",
+              fmt::format("{} events ({} frees) follow the last failure; its state was rebuilt by "
+                          "undoing them, and the state at the end is a later one",
+                          show_count(after.size()),
+                          show_count(static_cast<std::uint64_t>(frees))));
+}
+
+}  // namespace
+
+void add_trace_signals(const model::Timeline& timeline,
+                       std::optional<model::EventIndex> last_failure,
+                       std::vector<model::TrustSignal>& trust) {
+  SignalList list(timeline.device(), trust);
+  const model::RebuildCounts& counts = timeline.counts();
+  if (timeline.events().empty()) return;
+  list.add_if(counts.from_before > 0,
+              "history-cut",
+              fmt::format("{} blocks were handed out before the first event; nothing is known of "
+                          "the time before it, and a higher peak there would not be seen",
+                          show_count(counts.from_before)));
+  list.add_if(
+      counts.bounded_sizes > 0,
+      "bounded-sizes",
+      fmt::format("the size of {} blocks is a bound, not a number; together at most {} more "
+                  "than the lower end, and shown where it matters",
+                  show_count(counts.bounded_sizes),
+                  model::show_bytes(total_slack(timeline))));
+  list.add_if(
+      counts.unmatched_frees > 0,
+      "unmatched-frees",
+      fmt::format("{} frees of blocks that were not live are skipped; states before them may "
+                  "lack blocks",
+                  show_count(counts.unmatched_frees)));
+  list.add_if(
+      counts.allocs_on_live_blocks > 0,
+      "missing-frees",
+      fmt::format("{} blocks were handed out where one was still live; the earlier ones are "
+                  "taken as freed at that moment, so states before it hold too much",
+                  show_count(counts.allocs_on_live_blocks)));
+  list.add_if(
+      counts.no_free_completed,
+      "skipped-actions",
+      "free_completed was not recorded; frees count as completed at once, so pending blocks "
+      "are not seen");
+  list.add_if(counts.overlapping_blocks > 0,
+              "overlapping-blocks",
+              fmt::format("{} blocks are larger than the hole they came from; the rounding rule or "
+                          "the segment events do not fit",
+                          show_count(counts.overlapping_blocks)));
+  list.add_if(
+      counts.unmatched_segment_events > 0,
+      "unmatched-segment-events",
+      fmt::format("{} segment events contradict the others and are skipped; reserved may be "
+                  "off before them",
+                  show_count(counts.unmatched_segment_events)));
+  list.add_if(
+      counts.assumed_homes > 0,
+      "assumed-pool",
+      fmt::format("{} segments were gone by the end and the trace names no pool for them; they "
+                  "are taken for the default pool",
+                  show_count(counts.assumed_homes)));
+  list.add_if(
+      counts.end_mismatches > 0,
+      "redo-differs",
+      fmt::format("redoing the trace leaves {} blocks otherwise than the file; earlier states "
+                  "are uncertain by as much",
+                  show_count(counts.end_mismatches)));
+  list.add_if(counts.clock_goes_back,
+              "clock-goes-back",
+              "time stamps are not in order; events are taken in the order of the file");
+  add_dump_later(timeline, last_failure, list);
+}
+
+void add_file_signals(const model::Recording& recording,
+                      model::RoundingRule rule,
+                      std::vector<model::TrustSignal>& trust) {
+  if (rule == model::RoundingRule::kPadded32 || rule == model::RoundingRule::kUnknown) {
+    trust.push_back(
+        {"other-writer",
+         fmt::format("live blocks are not rounded as PyTorch's CUDA allocator does (rule: "
+                     "{}); sizes before the end are bounds",
+                     model::to_string(rule))});
+  }
+  if (recording.traces.empty()) {
+    trust.push_back({"no-history",
+                     "no events were recorded: only the state at the end is known, and "
+                     "no failure in it"});
+  }
+  if (!recording.has_requested_sizes) {
+    trust.push_back(
+        {"no-requested-sizes", "this format has no requested sizes; rounding loss is not known"});
+  }
+  if (recording.stacks.stack_count() <= 1) {
+    trust.push_back(
+        {"no-stacks", "no call stacks were recorded; who holds the memory is not known"});
+  }
+}
+
+}  // namespace fragscope::analysis

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What weakens the evidence of a recording, and what each weakness does to the numbers.
+#pragma once
+
+#include "analyzer/model/timeline.hpp"
+#include "analyzer/recording/recording.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace fragscope::analysis {
+
+/// Signals of one device's trace. `last_failure`: the event of its last recorded failure.
+void add_trace_signals(const model::Timeline& timeline,
+                       std::optional<model::EventIndex> last_failure,
+                       std::vector<model::TrustSignal>& trust);
+
+/// Signals of the recording as a whole.
+void add_file_signals(const model::Recording& recording,
+                      model::RoundingRule rule,
+                      std::vector<model::TrustSignal>& trust);
+
+}  // namespace fragscope::analysis

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/cli/analyze_command.hpp"
+
+#include "analyzer/analysis/analysis.hpp"
+#include "analyzer/cli/progress.hpp"
+#include "analyzer/ingest/byte_source.hpp"
+#include "analyzer/ingest/torch_snapshot.hpp"
+#include "analyzer/recording/byte_size.hpp"
+#include "analyzer/report/json_report.hpp"
+#include "analyzer/report/text_report.hpp"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fragscope::cli {
+namespace {
+
+using analysis::Moment;
+
+/// The options as typed; turned into `analysis::Options` before any file is read.
+struct AnalyzeArguments {
+  std::vector<std::string> files;
+  std::string request;
+  std::optional<std::int32_t> device;
+  std::int64_t stream = 0;
+  std::string pool = "0,0";
+  std::string at;
+  std::string device_total;
+  std::string device_free;
+  std::string limit;
+  std::string log;
+  std::string color = "auto";
+  bool json = false;
+  bool redact = false;
+  bool exit_code = false;
+};
+
+constexpr int kDone = 0;
+constexpr int kFailed = 1;
+constexpr int kFirstVerdictCode = 10;
+
+int complain(const Error& error) {
+  fmt::print(stderr, "fragscope: {}\n", report::printable(error.describe()));
+  return kFailed;
+}
+
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+Error wrong_option(std::string_view option, std::string_view value, std::string_view expected) {
+  Error error;
+  error.code = ErrorCode::kUsage;
+  error.message = fmt::format("{} {}: expected {}", option, value, expected);
+  return error;
+}
+
+Result<std::optional<std::uint64_t>> size_option(std::string_view option, const std::string& text) {
+  if (text.empty()) return std::optional<std::uint64_t>{};
+  const Result<std::uint64_t> size = model::parse_bytes(text);
+  if (size) return std::optional(*size);
+  Error error = size.error();
+  error.message = fmt::format("{}: {}", option, error.message);
+  return tl::unexpected<Error>(std::move(error));
+}
+
+Result<Moment> parse_moment(const std::string& text) {
+  if (text == "end") return Moment{Moment::Kind::kEnd, {}};
+  if (text == "peak") return Moment{Moment::Kind::kPeak, {}};
+  if (text == "oom") return Moment{Moment::Kind::kOom, {}};
+  const bool is_oom = text.starts_with("oom:");
+  const auto number = parse_number<std::int64_t>(std::string_view(text).substr(is_oom ? 4 : 0));
+  if (number) return Moment{is_oom ? Moment::Kind::kOom : Moment::Kind::kEvent, number};
+  return tl::unexpected<Error>(
+      wrong_option("--at", text, "oom, oom:N, peak, end or an event number"));
+}
+
+Result<model::PoolId> parse_pool(const std::string& text) {
+  const auto comma = text.find(',');
+  const auto first = parse_number<std::uint64_t>(std::string_view(text).substr(0, comma));
+  const auto second = comma == std::string::npos
+                          ? std::nullopt
+                          : parse_number<std::uint64_t>(std::string_view(text).substr(comma + 1));
+  if (first && second) return model::PoolId{*first, *second};
+  return tl::unexpected<Error>(wrong_option("--pool", text, "two numbers, as 0,0"));
+}
+
+/// A fraction of the device is written with a point and no unit; anything else is a size.
+Result<void> parse_limit(const std::string& text, analysis::Options& options) {
+  if (text.empty()) return {};
+  const auto fraction = parse_number<double>(text);
+  if (fraction && *fraction > 0 && *fraction <= 1 && text.find('.') != std::string::npos) {
+    options.limit_fraction = fraction;
+    return {};
+  }
+  if (fraction && text == "1") {
+    options.limit_fraction = 1.0;
+    return {};
+  }
+  return size_option("--limit", text).map([&options](std::optional<std::uint64_t> size) {
+    options.limit_bytes = size;
+  });
+}
+
+Result<void> read_log(const std::string& path, analysis::Options& options) {
+  if (path.empty()) return {};
+  const Result<ingest::ByteSource> source = ingest::ByteSource::open(path);
+  if (!source) {
+    Error error = source.error();
+    error.source = path;
+    return tl::unexpected<Error>(std::move(error));
+  }
+  const auto bytes = source->bytes();
+  options.log_name = path;
+  options.messages =
+      ingest::find_oom_messages({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return {};
+}
+
+Result<analysis::Options> parse_arguments(const AnalyzeArguments& arguments) {
+  analysis::Options options;
+  options.device = arguments.device;
+  options.stream = arguments.stream;
+  const auto store = [](std::optional<std::uint64_t>& into) {
+    return [&into](std::optional<std::uint64_t> value) { into = value; };
+  };
+  Result<void> done = size_option("--request", arguments.request).map(store(options.request_bytes));
+  if (done) {
+    done = size_option("--device-total", arguments.device_total)
+               .map(store(options.device_total_bytes));
+  }
+  if (done) {
+    done =
+        size_option("--device-free", arguments.device_free).map(store(options.device_free_bytes));
+  }
+  if (done) done = parse_limit(arguments.limit, options);
+  if (done) {
+    done = parse_pool(arguments.pool).map([&options](model::PoolId pool) { options.pool = pool; });
+  }
+  if (done && !arguments.at.empty()) {
+    done = parse_moment(arguments.at).map([&options](const Moment& at) { options.at = at; });
+  }
+  if (done) done = read_log(arguments.log, options);
+  if (!done) return tl::unexpected<Error>(done.error());
+  if (!options.request_bytes && options.at) {
+    return tl::unexpected<Error>(wrong_option("--at", arguments.at, "--request SIZE beside it"));
+  }
+  return options;
+}
+
+bool wants_colour(const std::string& choice) {
+  if (choice != "auto") return choice == "always";
+  const char* no_color = std::getenv("NO_COLOR");
+  if (no_color != nullptr && *no_color != '\0') return false;
+  const char* terminal = std::getenv("TERM");
+  return ::isatty(STDOUT_FILENO) == 1 && terminal != nullptr &&
+         std::string_view(terminal) != "dumb";
+}
+
+Result<model::Recording> read_recording(const std::string& path) {
+  Result<ingest::ByteSource> source = ingest::ByteSource::open(path);
+  if (!source) return tl::unexpected<Error>(source.error());
+  Progress progress("reading " + report::printable(path));
+  return ingest::read_torch_snapshot(source->bytes(), [&](std::uint64_t done, std::uint64_t total) {
+    source->release_until(done);
+    progress.show(done, total);
+  });
+}
+
+/// Analyses one file and prints it; the exit code by the last verdict, or an error.
+Result<int> analyze_file(const std::string& path,
+                         const AnalyzeArguments& arguments,
+                         const analysis::Options& options) {
+  const auto with_source = [&path](Error error) {
+    error.source = path;
+    return tl::unexpected<Error>(std::move(error));
+  };
+  const Result<model::Recording> recording = read_recording(path);
+  if (!recording) return with_source(recording.error());
+  const Result<analysis::Analysis> analyzed = analysis::analyze(*recording, options);
+  if (!analyzed) return with_source(analyzed.error());
+
+  const report::FrameText frames(*recording, arguments.redact);
+  const std::string shown_path = arguments.redact ? "(masked)" : path;
+  if (arguments.json) {
+    fmt::print("{}\n", report::json_report(*analyzed, frames, {shown_path, FRAGSCOPE_VERSION}));
+  } else {
+    const report::Paint paint(wants_colour(arguments.color));
+    fmt::print("{}", report::text_report(*analyzed, frames, shown_path, paint));
+  }
+  if (!arguments.exit_code || analyzed->failures.empty()) return kDone;
+  return kFirstVerdictCode + static_cast<int>(analyzed->failures.back().judgement.verdict.kind);
+}
+
+int run_analyze(const AnalyzeArguments& arguments) {
+  const Result<analysis::Options> options = parse_arguments(arguments);
+  if (!options) return complain(options.error());
+  int code = kDone;
+  for (std::size_t i = 0; i < arguments.files.size(); ++i) {
+    if (i > 0 && !arguments.json) fmt::print("\n");
+    const Result<int> done = analyze_file(arguments.files[i], arguments, *options);
+    // One bad file does not hide the others' answers, but it decides the exit code.
+    if (!done) {
+      code = complain(done.error());
+    } else if (code != kFailed) {
+      code = *done;
+    }
+  }
+  if (std::fflush(stdout) != 0) return kFailed;
+  return code;
+}
+
+}  // namespace
+
+void add_analyze_command(CLI::App& app, std::function<int()>& run) {
+  auto arguments = std::make_shared<AnalyzeArguments>();
+  CLI::App* command = app.add_subcommand(
+      "analyze", "Say why a request failed, from a PyTorch memory snapshot (.pickle, .gz, .zst)");
+  command->add_option("FILE", arguments->files, "Snapshots; - is standard input")->required();
+  command->add_option("--request",
+                      arguments->request,
+                      "Ask for a request of this SIZE (4.94GiB, 512MiB, 20971520) instead of the "
+                      "recorded failures");
+  command->add_option(
+      "--at",
+      arguments->at,
+      "When to ask: oom (the last failure), oom:N, peak, end (default) or before an "
+      "event number");
+  command->add_option(
+      "--device", arguments->device, "Ordinal of the device; needed where several are");
+  command->add_option("--stream", arguments->stream, "Stream of the request (default 0)");
+  command->add_option("--pool", arguments->pool, "Pool of the request (default 0,0)");
+  command->add_option("--device-total", arguments->device_total, "SIZE of the device's memory");
+  command->add_option("--device-free",
+                      arguments->device_free,
+                      "SIZE that the driver has free at the moment of the request");
+  command->add_option("--limit",
+                      arguments->limit,
+                      "Memory limit of the process: a SIZE, or a fraction such as 0.5");
+  command->add_option("--log",
+                      arguments->log,
+                      "Take device total, limit and context from this log's message of the same "
+                      "failure");
+  command->add_flag("--json", arguments->json, "One JSON object a file, one line each");
+  command->add_flag("--redact", arguments->redact, "Mask paths, file names and function names");
+  command->add_option("--color", arguments->color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  command->add_flag(
+      "--exit-code",
+      arguments->exit_code,
+      "Exit by the last verdict: 10 servable, 11 not-explained, 12 releasable, 13 limit, "
+      "14 stranded, 15 fragmented, 16 scattered, 17 external, 18 capacity, 19 "
+      "impossible, 20 unknown; 0 without a failure");
+  command->callback([arguments, &run] { run = [arguments] { return run_analyze(*arguments); }; });
+}
+
+}  // namespace fragscope::cli

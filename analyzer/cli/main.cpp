@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line. Each command adds itself; this file ties them together, turns every error into
+// one line on standard error, and names the version.
+#include "analyzer/cli/analyze_command.hpp"
+#include "kernels/cuda_devices.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <new>
+#include <string>
+
+namespace {
+
+// A mapped file that shrinks while it is read raises SIGBUS; that is bad input, not a crash.
+void on_bus_error(int) {
+  constexpr char kLine[] = "fragscope: the input shrank or became unreadable while it was read\n";
+  static_cast<void>(!::write(STDERR_FILENO, kLine, sizeof kLine - 1));
+  ::_exit(1);
+}
+
+std::string version_text() {
+  std::string text =
+      fmt::format("fragscope {} ({})", FRAGSCOPE_VERSION, fragscope::kernels::cuda_build());
+  return text;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app(
+      "Why a CUDA allocation failed: could the free memory have served it, and if not, what "
+      "stood in the way?",
+      "fragscope");
+  app.set_version_flag("--version", version_text);
+  app.require_subcommand(1);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return fmt::format("fragscope: {} (see fragscope --help)\n", error.what());
+  });
+  std::function<int()> chosen;
+  fragscope::cli::add_analyze_command(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  return chosen();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGBUS, on_bus_error);
+  // A reader that stops early (head, less) is no failure worth a signal.
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    return run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("fragscope: not enough memory for this input\n", stderr);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "fragscope: {}\n", error.what());
+  }
+  return 1;
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frames as they are printed: which line of a stack names the place, and what is hidden when the
+// output may leave the house.
+#pragma once
+
+#include "analyzer/recording/recording.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace fragscope::report {
+
+class FrameText {
+ public:
+  FrameText(const model::Recording& recording, bool redact)
+      : recording_(recording)
+      , redact_(redact) {}
+
+  [[nodiscard]] std::string name(const model::Frame& frame) const;
+  [[nodiscard]] std::string filename(const model::Frame& frame) const;
+  /// The innermost line of the program itself (not of PyTorch, not C++), as "train.py:88 step";
+  /// the innermost line of all if the program has none; "no stack recorded" without a stack.
+  [[nodiscard]] std::string place(model::StackId stack) const;
+  [[nodiscard]] const model::Recording& recording() const { return recording_; }
+
+ private:
+  [[nodiscard]] std::string shown(std::string_view text) const;
+
+  const model::Recording& recording_;
+  bool redact_;
+};
+
+/// Text without control characters, so that a file cannot steer the terminal.
+[[nodiscard]] std::string printable(std::string_view text);
+
+}  // namespace fragscope::report

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/verdict/advice.hpp"
+
+#include "analyzer/recording/byte_size.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fragscope::verdict {
+namespace {
+
+using model::show_bytes;
+
+std::uint64_t low(const Rung& rung) {
+  return rung.bytes ? rung.bytes->low : 0;
+}
+
+Advice stranded_advice(std::string_view barrier, const Judgement& judgement) {
+  const Rung& at = judgement.ladder[4];
+  std::string text;
+  if (barrier == "stream") {
+    text =
+        "make the request on the stream that owns the hole, or give that segment back "
+        "(torch.cuda.empty_cache()) once it is wholly free";
+  } else if (barrier == "class") {
+    text =
+        "nothing in the settings moves a hole between the small and the large class; only a "
+        "wholly free segment can go back to the driver";
+  } else if (barrier == "pool") {
+    text =
+        "free the private pool (delete the graph or MemPool that holds it), or make the request "
+        "inside it";
+  } else if (barrier == "pending") {
+    text = "synchronize the streams the blocks wait for before the request";
+  } else if (barrier == "oversize") {
+    text = "unset max_split_size_mb: under it this hole may not serve the request";
+  } else {
+    text = "turn expandable_segments on again: the hole lies in an expandable segment";
+  }
+  return {
+      std::move(text),
+      fmt::format("rung 5: a hole of {} >= {}", show_bytes(low(at)), show_bytes(at.need_bytes))};
+}
+
+}  // namespace
+
+std::vector<Advice> find_advice(const Question& question,
+                                const Supply& supply,
+                                const DeviceFacts& facts,
+                                const Judgement& judgement,
+                                const std::optional<Pins>& pins) {
+  std::vector<Advice> advice;
+  const Verdict& verdict = judgement.verdict;
+  const auto& ladder = judgement.ladder;
+  const std::string short_by = show_bytes(verdict.short_by_bytes.value_or(0));
+  switch (verdict.kind) {
+    case VerdictKind::kReleasable:
+      advice.push_back(
+          {"give the cache back before the request: torch.cuda.empty_cache()",
+           fmt::format(
+               "rung 3: {} >= {}", show_bytes(low(ladder[2])), show_bytes(ladder[2].need_bytes))});
+      break;
+    case VerdictKind::kLimit:
+      advice.push_back({fmt::format("raise the memory fraction so that the limit is at least {}",
+                                    show_bytes(supply.reserved_bytes + supply.limit_need_bytes)),
+                        fmt::format("{} reserved + {}, against a limit of {}",
+                                    show_bytes(supply.reserved_bytes),
+                                    show_bytes(supply.limit_need_bytes),
+                                    show_bytes(facts.limit.bytes.low))});
+      break;
+    case VerdictKind::kStranded:
+      for (const std::string_view barrier : verdict.stranded_by) {
+        advice.push_back(stranded_advice(barrier, judgement));
+      }
+      break;
+    case VerdictKind::kExternal:
+      advice.push_back({fmt::format("{} less used outside this allocator serves it", short_by),
+                        fmt::format("rung 7: {} of {} needed",
+                                    show_bytes(low(ladder[6])),
+                                    show_bytes(ladder[6].need_bytes))});
+      break;
+    case VerdictKind::kCapacity:
+      advice.push_back(
+          {fmt::format("use {} less: no allocator setting can serve it otherwise", short_by),
+           fmt::format("rung 7: {} of {} needed",
+                       show_bytes(low(ladder[6])),
+                       show_bytes(ladder[6].need_bytes))});
+      break;
+    case VerdictKind::kImpossible:
+      advice.push_back({"make the request smaller, or use a larger device",
+                        fmt::format("{} needed, {} on the device",
+                                    show_bytes(supply.need_whole_bytes),
+                                    show_bytes(facts.total.bytes.high))});
+      break;
+    default:
+      break;
+  }
+  const bool moving_helps =
+      verdict.kind == VerdictKind::kFragmented || verdict.kind == VerdictKind::kScattered;
+  if (pins && !pins->whole_segments && moving_helps) {
+    advice.push_back({fmt::format("free or move the {} in the pins before the request",
+                                  show_bytes(pins->live_bytes)),
+                      fmt::format("pins: they leave a hole of {} >= {}",
+                                  show_bytes(pins->window_bytes),
+                                  show_bytes(question.size_bytes))});
+  }
+  return advice;
+}
+
+}  // namespace fragscope::verdict
