@@ -28,7 +28,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fixtures",
                                 "record"))
-from caching_allocator import Card, OutOfMemory  # noqa: E402
+from caching_allocator import OutOfMemory  # noqa: E402
+from card import Card  # noqa: E402
 from snapshot_writer import Process  # noqa: E402
 from stacks import job_frame, torch_frame, frame  # noqa: E402
 
