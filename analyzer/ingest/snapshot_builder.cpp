@@ -2,6 +2,7 @@
 #include "analyzer/ingest/snapshot_builder.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -11,6 +12,7 @@ namespace {
 using model::Action;
 using model::BlockState;
 using model::FrameId;
+using model::index_of;
 using model::PoolIndex;
 using model::StackId;
 using model::StringId;
@@ -34,8 +36,12 @@ std::string quoted(std::string_view text) {
 
 }  // namespace
 
-SnapshotBuilder::SnapshotBuilder(model::Recording& recording)
+SnapshotBuilder::SnapshotBuilder(model::Recording& recording, std::size_t expected_events)
     : recording_(recording) {
+  recording_.events.reserve(expected_events);
+  dicts_.reserve(expected_events);
+  lists_.reserve(expected_events);
+
   for (const std::string_view name : kKeyNames)
     static_cast<void>(recording_.strings.intern(name));
   for (const std::string_view name : kActionNames) {
@@ -49,7 +55,14 @@ bool SnapshotBuilder::fail(std::string message, ErrorCode code) {
 }
 
 Value SnapshotBuilder::string(std::string_view text) {
-  return {ValueKind::kString, model::index_of(recording_.strings.intern(text))};
+  constexpr std::size_t kShort = 7;
+  if (text.size() > kShort) return {ValueKind::kString, index_of(recording_.strings.intern(text))};
+  std::uint64_t bytes = 0;
+  std::memcpy(&bytes, text.data(), text.size());
+  bytes |= static_cast<std::uint64_t>(text.size()) << 56;
+  ShortString& known = short_strings_[(bytes * 0x9e3779b97f4a7c15ULL) >> 56];
+  if (known.bytes != bytes) known = {bytes, recording_.strings.intern(text)};
+  return {ValueKind::kString, index_of(known.id)};
 }
 
 Value SnapshotBuilder::new_dict() {
@@ -59,6 +72,11 @@ Value SnapshotBuilder::new_dict() {
 
 Value SnapshotBuilder::new_list() {
   lists_.emplace_back();
+  return {ValueKind::kList, lists_.size() - 1};
+}
+
+Value SnapshotBuilder::repeat_list(std::uint64_t list) {
+  lists_.push_back({ListKind::kStack, false, lists_[list].range});
   return {ValueKind::kList, lists_.size() - 1};
 }
 
@@ -524,10 +542,10 @@ void SnapshotBuilder::append_traces(ListSlot& list, std::span<const Value> items
 }
 
 std::size_t SnapshotBuilder::held_bytes() const {
-  return dicts_.capacity() * sizeof(DictSlot) + lists_.capacity() * sizeof(ListSlot) +
+  return dicts_.size() * sizeof(DictSlot) + lists_.size() * sizeof(ListSlot) +
          blocks.capacity() * sizeof(RawBlock) + segments.capacity() * sizeof(RawSegment) +
          trace_ranges.capacity() * sizeof(RecordRange) + histories_.capacity() * sizeof(History) +
-         recording_.events.capacity() * sizeof(model::Event) + recording_.strings.held_bytes() +
+         recording_.events.size() * sizeof(model::Event) + recording_.strings.held_bytes() +
          recording_.stacks.held_bytes();
 }
 

@@ -64,7 +64,8 @@ struct RawSnapshot {
 /// value was; the records lie in the public vectors.
 class SnapshotBuilder {
  public:
-  explicit SnapshotBuilder(model::Recording& recording);
+  /// `expected_events` only decides how often an array grows.
+  SnapshotBuilder(model::Recording& recording, std::size_t expected_events);
 
   // What PickleMachine calls.
   [[nodiscard]] Value string(std::string_view text);
@@ -73,6 +74,11 @@ class SnapshotBuilder {
   [[nodiscard]] Value tuple(std::span<const Value> items);
   [[nodiscard]] bool set_items(std::uint64_t dict, std::span<const Value> keys_and_values);
   [[nodiscard]] bool append(std::uint64_t list, std::span<const Value> items);
+  [[nodiscard]] bool is_repeatable(std::uint64_t list) const {
+    return lists_[list].kind == ListKind::kStack;
+  }
+  /// A new list with the items of one that `is_repeatable`.
+  [[nodiscard]] Value repeat_list(std::uint64_t list);
   [[nodiscard]] std::size_t held_bytes() const;
   [[nodiscard]] Error take_error() { return std::move(error_); }
 
@@ -165,9 +171,16 @@ class SnapshotBuilder {
   bool append_frames(ListSlot& list, std::span<const Value> items);
   void append_traces(ListSlot& list, std::span<const Value> items);
 
+  /// Strings of up to seven bytes, with their length in the eighth: "N/A" comes once an event.
+  struct ShortString {
+    std::uint64_t bytes = ~std::uint64_t{0};
+    model::StringId id{};
+  };
+
   model::Recording& recording_;
-  std::vector<DictSlot> dicts_;
-  std::vector<ListSlot> lists_;
+  std::array<ShortString, 256> short_strings_;
+  model::LargeVector<DictSlot> dicts_;
+  model::LargeVector<ListSlot> lists_;
   std::vector<History> histories_;
   std::vector<model::FrameId> frame_scratch_;
   std::size_t copied_frames_ = 0;

@@ -16,6 +16,8 @@ namespace fragscope::ingest {
 namespace {
 
 constexpr std::int64_t kMaxDevice = 1023;
+// The leanest real snapshots; an array reserved too large costs nothing until it is used.
+constexpr std::size_t kBytesPerEvent = 75;
 
 std::string hex(std::uint64_t number) {
   return fmt::format("{:#x}", number);
@@ -156,7 +158,7 @@ void note_unknown_actions(const SnapshotBuilder& builder, model::Recording& reco
 Result<model::Recording> read_torch_snapshot(std::span<const std::uint8_t> bytes,
                                              const ProgressFn& progress) {
   model::Recording recording;
-  SnapshotBuilder builder(recording);
+  SnapshotBuilder builder(recording, bytes.size() / kBytesPerEvent);
   PickleMachine<SnapshotBuilder> machine(bytes, builder);
   const Result<Value> root_value = machine.run(progress);
   if (!root_value) return tl::unexpected<Error>(root_value.error());

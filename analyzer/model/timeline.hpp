@@ -52,8 +52,8 @@ class Timeline {
   std::span<const Event> events_;
   SegmentHistory segments_;
   PlaceIndex places_;
-  std::vector<BlockLife> lives_;
-  std::vector<LifeId> life_of_event_;  ///< For alloc and free events; kNoLife where unmatched.
+  LargeVector<BlockLife> lives_;
+  LargeVector<LifeId> life_of_event_;  ///< For alloc and free events; kNoLife where unmatched.
   std::vector<LifeId> lives_at_start_;
   Peak peak_;
   RebuildCounts counts_;

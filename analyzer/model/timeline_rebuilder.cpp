@@ -55,6 +55,7 @@ class Rebuilder {
   // whose first event is a free, and those that have no event but are there at the end.
   void number_places() {
     numbers_.assign(events_.size(), kNoPlace);
+    out_.lives.reserve(events_.size() / 3 + 1);  // a life has a hand-out and two free events
     std::uint64_t requested = 0;
     std::uint64_t completed = 0;
     std::int64_t last_time = kNoTime;
@@ -385,7 +386,7 @@ class Rebuilder {
   }
 
   void find_peak() {
-    std::vector<std::int64_t> change(events_.size() + 1, 0);
+    LargeVector<std::int64_t> change(events_.size() + 1, 0);
     std::int64_t allocated = 0;
     for (const BlockLife& each : out_.lives) {
       const auto bytes = static_cast<std::int64_t>(each.size_bytes);
@@ -434,7 +435,7 @@ class Rebuilder {
   EventIndex end_;
   RebuiltHistory out_;
 
-  std::vector<std::uint32_t> numbers_;  // by event: provisional number, then place, then life
+  LargeVector<std::uint32_t> numbers_;  // by event: provisional number, then place, then life
   std::uint32_t known_places_ = 0;
   std::size_t freed_inside_ = 0;  // so many of the lives at the start end inside the window
   std::vector<EndBlock> end_blocks_;

@@ -50,8 +50,8 @@ struct RebuildCounts {
 /// What rebuilding gives; `Timeline` keeps it.
 struct RebuiltHistory {
   PlaceIndex places;
-  std::vector<BlockLife> lives;
-  std::vector<LifeId> life_of_event;
+  LargeVector<BlockLife> lives;
+  LargeVector<LifeId> life_of_event;
   std::vector<LifeId> lives_at_start;
   Peak peak;
   RebuildCounts counts;

@@ -7,6 +7,7 @@
 
 #include "allocator/policy/size_rules.hpp"
 #include "analyzer/recording/ids.hpp"
+#include "analyzer/recording/large_vector.hpp"
 #include "analyzer/recording/stack_table.hpp"
 
 #include <cstdint>
@@ -120,7 +121,7 @@ struct Recording {
   std::vector<PoolId> pools{PoolId{}};
   std::vector<Segment> segments;
   std::vector<Block> blocks;
-  std::vector<Event> events;
+  LargeVector<Event> events;
   std::vector<DeviceTrace> traces;
   std::vector<TrustSignal> trust;
 

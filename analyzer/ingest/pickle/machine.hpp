@@ -10,8 +10,10 @@
 #pragma once
 
 #include "analyzer/ingest/pickle/opcodes.hpp"
+#include "analyzer/recording/large_vector.hpp"
 #include "trace/result.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -49,6 +51,7 @@ using ProgressFn = std::function<void(std::uint64_t done_bytes, std::uint64_t to
 ///   Value tuple(std::span<const Value>);
 ///   bool set_items(std::uint64_t dict, std::span<const Value> keys_and_values);
 ///   bool append(std::uint64_t list, std::span<const Value> items);
+///   bool is_repeatable(std::uint64_t list);  Value repeat_list(std::uint64_t list);
 ///   std::size_t held_bytes() const;  Error take_error();
 /// A `false` stops the machine with the builder's error and the opcode's offset.
 template <class Builder>
@@ -66,22 +69,34 @@ class PickleMachine {
     if (!read_protocol()) return tl::unexpected<Error>(std::move(error_));
     while (!stopped_) {
       // A batch between two looks at memory and progress; small enough that both stay current.
-      for (int step = 0; step < kStepsPerCheck && !stopped_; ++step) {
-        if (!run_opcode()) return tl::unexpected<Error>(std::move(error_));
+      const std::uint8_t* batch_end = at_ + std::min<std::size_t>(left(), kBatchBytes);
+      while (!stopped_ && at_ < batch_end) {
+        if (!run_common_opcodes(batch_end) || !run_opcode()) {
+          return tl::unexpected<Error>(std::move(error_));
+        }
+      }
+      if (!stopped_ && at_ == end_ && !run_opcode()) {
+        return tl::unexpected<Error>(std::move(error_));
       }
       if (!check_memory()) return tl::unexpected<Error>(std::move(error_));
       if (progress) progress(offset_of(at_), offset_of(end_));
     }
-    return stack_.back();
+    return stack_[0];
   }
 
  private:
   static constexpr std::size_t kFreeMemoryBytes = std::size_t{64} << 20;
   // What a real snapshot builds is smaller than its file; only a file made to hurt needs more.
   static constexpr std::size_t kMemoryFactor = 12;
-  static constexpr int kStepsPerCheck = 1 << 16;
+  // Measured on snapshots of 2.0 to 2.15; only decides how often an array grows.
+  static constexpr std::size_t kBytesPerMemoEntry = 40;
+  static constexpr std::size_t kBatchBytes = std::size_t{1} << 18;
+  // No common opcode with its argument is longer, strings aside, which are checked.
+  static constexpr std::size_t kLongestCommon = 16;
   static constexpr std::uint64_t kPayloadBits = 56;
+  static constexpr std::uint64_t kPayloadMask = (std::uint64_t{1} << kPayloadBits) - 1;
 
+  [[nodiscard]] std::size_t left() const { return static_cast<std::size_t>(end_ - at_); }
   [[nodiscard]] std::uint64_t offset_of(const std::uint8_t* place) const {
     return static_cast<std::uint64_t>(place - begin_);
   }
@@ -103,19 +118,23 @@ class PickleMachine {
                     "; expected a whole pickle (was the dump cut short?)");
   }
 
-  [[nodiscard]] bool has(std::size_t count) const {
-    return static_cast<std::size_t>(end_ - at_) >= count;
+  [[nodiscard]] bool has(std::size_t count) const { return left() >= count; }
+  template <class Number>
+  [[nodiscard]] static Number load(const std::uint8_t* from) {
+    Number number;
+    std::memcpy(&number, from, sizeof number);
+    return number;
   }
   template <class Number>
   [[nodiscard]] Number take() {
-    Number number;
-    std::memcpy(&number, at_, sizeof number);
+    const auto number = load<Number>(at_);
     at_ += sizeof number;
     return number;
   }
 
   bool push(Value value) {
-    stack_.push_back(value);
+    if (depth_ == stack_.size()) stack_.resize(2 * depth_);
+    stack_[depth_++] = value;
     return true;
   }
   bool push_int(std::int64_t number) {
@@ -134,7 +153,202 @@ class PickleMachine {
     return true;
   }
 
-  // The opcodes that fill a snapshot; everything rarer is in run_rare_opcode.
+  // The opcodes that fill a snapshot, as fast as they can be read: everything in locals, no check
+  // that cannot fail. It stops in front of whatever needs care (a rare opcode, the end of the data,
+  // a full stack, an error), and `run_opcode` takes that one step.
+  bool run_common_opcodes(const std::uint8_t* batch_end) {
+    if (left() < kLongestCommon) return true;
+    const std::uint8_t* until = std::min(batch_end, end_ - kLongestCommon);
+    const std::uint8_t* at = at_;
+    std::size_t depth = depth_;
+    Value* stack = stack_.data();
+    const std::size_t room = stack_.size();
+    bool common = true;
+    while (common && at < until && depth < room) {
+      if (const std::size_t length = read_value(at, stack[depth]); length != 0) {
+        at += length;
+        ++depth;
+        continue;
+      }
+      at_ = at;
+      depth_ = depth;
+      if (!combine_values(&common)) return false;
+      at = at_;
+      depth = depth_;
+      // A list may have made the stack move.
+      common = common && room == stack_.size();
+      stack = stack_.data();
+    }
+    at_ = at;
+    depth_ = depth;
+    return true;
+  }
+
+  // Reads an opcode that pushes one value; gives its length, 0 if it is none of these or a case
+  // that needs care. At least kLongestCommon bytes follow `at`.
+  [[nodiscard]] std::size_t read_value(const std::uint8_t* at, Value& value) {
+    switch (static_cast<Opcode>(*at)) {
+      case Opcode::kLongBinget:
+        return load_memo(load<std::uint32_t>(at + 1), value) ? 5 : 0;
+      case Opcode::kBinget:
+        return load_memo(at[1], value) ? 2 : 0;
+      case Opcode::kBinint1:
+        value = {ValueKind::kInt, at[1]};
+        return 2;
+      case Opcode::kBinint2:
+        value = {ValueKind::kInt, load<std::uint16_t>(at + 1)};
+        return 3;
+      case Opcode::kBinint:
+        value = {ValueKind::kInt,
+                 static_cast<std::uint64_t>(std::int64_t{load<std::int32_t>(at + 1)})};
+        return 5;
+      case Opcode::kLong1:
+        if (at[1] < 1 || at[1] > 8) return 0;
+        value = {ValueKind::kInt, sign_extended(load<std::uint64_t>(at + 2), at[1])};
+        return std::size_t{2} + at[1];
+      case Opcode::kShortBinunicode:
+        if (static_cast<std::size_t>(end_ - at) < std::size_t{2} + at[1]) return 0;
+        value = builder_.string({reinterpret_cast<const char*>(at + 2), at[1]});
+        return std::size_t{2} + at[1];
+      case Opcode::kEmptyDict:
+        value = builder_.new_dict();
+        return 1;
+      default:
+        return 0;
+    }
+  }
+
+  // One common opcode that works on what lies on the stack already. Anything else, and any case
+  // that needs care, clears `common` and is left where it is.
+  bool combine_values(bool* common) {
+    opcode_at_ = at_;
+    switch (static_cast<Opcode>(*at_)) {
+      case Opcode::kMark:
+        marks_.push_back(static_cast<std::uint32_t>(depth_));
+        break;
+      case Opcode::kMemoize:
+        *common = depth_ > 0 && stack_[depth_ - 1].kind >= ValueKind::kString;
+        if (!*common) return true;
+        memo_.push_back(packed(stack_[depth_ - 1]));
+        break;
+      case Opcode::kSetitems:
+        if (!set_items()) return false;
+        break;
+      case Opcode::kEmptyList:
+        return read_reference_list(common);
+      case Opcode::kTuple2:
+        *common = depth_ >= 2;
+        if (!*common) return true;
+        depth_ -= 2;
+        stack_[depth_] = builder_.tuple({stack_.data() + depth_, 2});
+        ++depth_;
+        break;
+      default:
+        *common = false;
+        return true;
+    }
+    ++at_;
+    return true;
+  }
+
+  // A stack of frames is a list of references to frames, and the same few hundred lists come again
+  // and again, byte for byte. One that was read before is looked up by its bytes. Anything else is
+  // left where it is (`*done` false). Sound as long as no memo entry changes; see put_memo.
+  bool read_reference_list(bool* done) {
+    *done = false;
+    const std::uint8_t* items = at_ + 3;
+    if (left() < kLongestCommon || static_cast<Opcode>(at_[1]) != Opcode::kMemoize ||
+        static_cast<Opcode>(at_[2]) != Opcode::kMark) {
+      return true;
+    }
+    const std::uint8_t* end = items;
+    std::size_t count = 0;
+    while (end_ - end > 5 && (is(end, Opcode::kLongBinget) || is(end, Opcode::kBinget))) {
+      end += is(end, Opcode::kLongBinget) ? 5 : 2;
+      ++count;
+    }
+    if (count == 0 || end == end_ || !is(end, Opcode::kAppends)) return true;
+
+    *done = true;
+    KnownList& known = known_list(items, end);
+    const Value list =
+        is_same(known, items, end) ? builder_.repeat_list(known.list) : builder_.new_list();
+    push(list);
+    memo_.push_back(packed(list));
+    if (!is_same(known, items, end)) {
+      if (!read_references(items, end, list)) return false;
+      if (builder_.is_repeatable(list.payload)) {
+        known = {offset_of(items), static_cast<std::uint32_t>(end - items), list.payload};
+      }
+    }
+    at_ = end + 1;
+    return true;
+  }
+
+  bool read_references(const std::uint8_t* items, const std::uint8_t* end, Value list) {
+    const std::size_t first = depth_;
+    for (at_ = items; at_ < end;) {
+      opcode_at_ = at_;
+      const bool is_long = is(at_++, Opcode::kLongBinget);
+      if (!get_memo(is_long ? take<std::uint32_t>() : take<std::uint8_t>())) return false;
+    }
+    opcode_at_ = end;
+    if (!builder_.append(list.payload, from(first))) return fail_from_builder();
+    depth_ = first;
+    return true;
+  }
+
+  [[nodiscard]] static bool is(const std::uint8_t* at, Opcode opcode) {
+    return static_cast<Opcode>(*at) == opcode;
+  }
+
+  /// A list of references that was read before, by where its bytes lie.
+  struct KnownList {
+    std::uint64_t offset = 0;
+    std::uint32_t length = 0;  ///< 0: an empty place.
+    std::uint64_t list = 0;
+  };
+
+  [[nodiscard]] bool is_same(const KnownList& known,
+                             const std::uint8_t* items,
+                             const std::uint8_t* end) const {
+    const auto length = static_cast<std::size_t>(end - items);
+    return known.length == length && std::memcmp(begin_ + known.offset, items, length) == 0;
+  }
+
+  /// The place where such a list is, or may be put. Two lists that share one only displace each
+  /// other; a few bytes of both ends are enough to tell most apart.
+  [[nodiscard]] KnownList& known_list(const std::uint8_t* items, const std::uint8_t* end) {
+    const auto length = static_cast<std::uint64_t>(end - items);
+    std::uint64_t hash = length * 0x9e3779b97f4a7c15ULL;
+    for (const std::uint8_t* at :
+         {items, items + length / 2, end - std::min<std::size_t>(length, 8)}) {
+      hash = (hash ^ load<std::uint64_t>(std::min(at, end_ - 8))) * 0xff51afd7ed558ccdULL;
+      hash ^= hash >> 32;
+    }
+    return known_lists_[hash % kKnownLists];
+  }
+
+  [[nodiscard]] bool load_memo(std::size_t index, Value& value) const {
+    if (index >= memo_.size() || memo_[index] == kNotSet) return false;
+    value = unpacked(memo_[index]);
+    return true;
+  }
+
+  [[nodiscard]] static std::uint64_t packed(Value value) {
+    return (static_cast<std::uint64_t>(value.kind) << kPayloadBits) | value.payload;
+  }
+  [[nodiscard]] static Value unpacked(std::uint64_t bits) {
+    return {static_cast<ValueKind>(bits >> kPayloadBits), bits & kPayloadMask};
+  }
+
+  [[nodiscard]] static std::uint64_t sign_extended(std::uint64_t bits, std::size_t bytes) {
+    const unsigned unused_bits = static_cast<unsigned>(64 - 8 * bytes);
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(bits << unused_bits) >>
+                                      unused_bits);
+  }
+
+  // One opcode, with every check. The frequent ones; everything rarer is in run_rare_opcode.
   bool run_opcode() {
     opcode_at_ = at_;
     if (at_ == end_) {
@@ -149,7 +363,7 @@ class PickleMachine {
       case Opcode::kMemoize:
         return put_memo(memo_.size());
       case Opcode::kMark:
-        marks_.push_back(static_cast<std::uint32_t>(stack_.size()));
+        marks_.push_back(static_cast<std::uint32_t>(depth_));
         return true;
       case Opcode::kBinint1:
         return has(1) ? push_int(take<std::uint8_t>()) : fail_truncated();
@@ -195,13 +409,13 @@ class PickleMachine {
       case Opcode::kAppend:
         return append_one_item();
       case Opcode::kEmptyTuple:
-        return make_tuple(stack_.size());
+        return make_tuple(depth_);
       case Opcode::kTuple1:
-        return make_tuple(stack_.size() - 1);
+        return make_tuple(depth_ - 1);
       case Opcode::kTuple2:
-        return make_tuple(stack_.size() - 2);
+        return make_tuple(depth_ - 2);
       case Opcode::kTuple3:
-        return make_tuple(stack_.size() - 3);
+        return make_tuple(depth_ - 3);
       case Opcode::kTuple:
       case Opcode::kList:
       case Opcode::kDict:
@@ -252,8 +466,7 @@ class PickleMachine {
           ErrorCode::kForeign,
           "expected an integer of at most 64 bits, found " + std::to_string(length * 8) + " bits");
     }
-    const unsigned unused_bits = static_cast<unsigned>(64 - 8 * low);
-    return push_int(static_cast<std::int64_t>(bits << unused_bits) >> unused_bits);
+    return push({ValueKind::kInt, sign_extended(bits, low)});
   }
 
   bool read_float() {
@@ -273,17 +486,14 @@ class PickleMachine {
   }
 
   bool get_memo(std::size_t index) {
-    if (index >= memo_.size() || memo_[index] == kNotSet) {
-      return fail(ErrorCode::kDamaged, "memo entry " + std::to_string(index) + " was never stored");
-    }
-    const std::uint64_t packed = memo_[index];
-    return push({static_cast<ValueKind>(packed >> kPayloadBits),
-                 packed & ((std::uint64_t{1} << kPayloadBits) - 1)});
+    Value value;
+    if (load_memo(index, value)) return push(value);
+    return fail(ErrorCode::kDamaged, "memo entry " + std::to_string(index) + " was never stored");
   }
 
   bool put_memo(std::size_t index) {
-    if (stack_.empty()) return fail(ErrorCode::kDamaged, "a memo entry is stored from no value");
-    const Value value = stack_.back();
+    if (depth_ == 0) return fail(ErrorCode::kDamaged, "a memo entry is stored from no value");
+    const Value value = stack_[depth_ - 1];
     if (value.kind < ValueKind::kString && value.kind != ValueKind::kNone) {
       return fail(ErrorCode::kForeign, "a number in the memo; no pickle writer puts one there");
     }
@@ -291,20 +501,25 @@ class PickleMachine {
     if (index > offset_of(at_)) {
       return fail(ErrorCode::kDamaged, "memo index " + std::to_string(index) + " is out of order");
     }
-    if (index >= memo_.size()) memo_.resize(index + 1, kNotSet);
-    memo_[index] = (static_cast<std::uint64_t>(value.kind) << kPayloadBits) | value.payload;
+    if (index < memo_.size()) {
+      // What was a reference to one thing now names another: known lists are no longer known.
+      std::ranges::fill(known_lists_, KnownList{});
+    } else {
+      memo_.resize(index + 1, kNotSet);
+    }
+    memo_[index] = packed(value);
     return true;
   }
 
   [[nodiscard]] std::span<const Value> from(std::size_t first) const {
-    return {stack_.data() + first, stack_.size() - first};
+    return {stack_.data() + first, depth_ - first};
   }
 
   bool pop_mark(std::size_t* first) {
     if (marks_.empty()) return fail(ErrorCode::kDamaged, "expected a MARK on the stack");
     *first = marks_.back();
     marks_.pop_back();
-    return *first <= stack_.size() || fail(ErrorCode::kDamaged, "the stack ends below its MARK");
+    return *first <= depth_ || fail(ErrorCode::kDamaged, "the stack ends below its MARK");
   }
 
   bool set_items() {
@@ -313,16 +528,15 @@ class PickleMachine {
     return fill_dict(first);
   }
   bool set_one_item() {
-    if (stack_.size() < 3) return fail(ErrorCode::kDamaged, "SETITEM needs a dict and a pair");
-    return fill_dict(stack_.size() - 2);
+    if (depth_ < 3) return fail(ErrorCode::kDamaged, "SETITEM needs a dict and a pair");
+    return fill_dict(depth_ - 2);
   }
   bool fill_dict(std::size_t first) {
-    if (first == 0 || stack_[first - 1].kind != ValueKind::kDict ||
-        (stack_.size() - first) % 2 != 0) {
+    if (first == 0 || stack_[first - 1].kind != ValueKind::kDict || (depth_ - first) % 2 != 0) {
       return fail(ErrorCode::kDamaged, "expected a dict and pairs of keys and values");
     }
     if (!builder_.set_items(stack_[first - 1].payload, from(first))) return fail_from_builder();
-    stack_.resize(first);
+    depth_ = first;
     return true;
   }
 
@@ -332,22 +546,22 @@ class PickleMachine {
     return fill_list(first);
   }
   bool append_one_item() {
-    if (stack_.size() < 2) return fail(ErrorCode::kDamaged, "APPEND needs a list and an item");
-    return fill_list(stack_.size() - 1);
+    if (depth_ < 2) return fail(ErrorCode::kDamaged, "APPEND needs a list and an item");
+    return fill_list(depth_ - 1);
   }
   bool fill_list(std::size_t first) {
     if (first == 0 || stack_[first - 1].kind != ValueKind::kList) {
       return fail(ErrorCode::kDamaged, "expected a list to append to");
     }
     if (!builder_.append(stack_[first - 1].payload, from(first))) return fail_from_builder();
-    stack_.resize(first);
+    depth_ = first;
     return true;
   }
 
   bool make_tuple(std::size_t first) {
-    if (first > stack_.size()) return fail(ErrorCode::kDamaged, "a tuple of more than the stack");
+    if (first > depth_) return fail(ErrorCode::kDamaged, "a tuple of more than the stack");
     const Value tuple = builder_.tuple(from(first));
-    stack_.resize(first);
+    depth_ = first;
     return push(tuple);
   }
 
@@ -357,14 +571,18 @@ class PickleMachine {
     if (opcode == Opcode::kTuple) return make_tuple(first);
     const bool is_list = opcode == Opcode::kList;
     const Value made = is_list ? builder_.new_list() : builder_.new_dict();
-    stack_.insert(stack_.begin() + static_cast<std::ptrdiff_t>(first), made);
+    push({});
+    std::copy_backward(stack_.begin() + static_cast<std::ptrdiff_t>(first),
+                       stack_.begin() + static_cast<std::ptrdiff_t>(depth_ - 1),
+                       stack_.begin() + static_cast<std::ptrdiff_t>(depth_));
+    stack_[first] = made;
     return is_list ? fill_list(first + 1) : fill_dict(first + 1);
   }
 
   bool stop() {
-    if (stack_.size() != 1 || !marks_.empty()) {
+    if (depth_ != 1 || !marks_.empty()) {
       return fail(ErrorCode::kDamaged,
-                  "STOP with " + std::to_string(stack_.size()) + " values left; expected one");
+                  "STOP with " + std::to_string(depth_) + " values left; expected one");
     }
     stopped_ = true;
     return true;
@@ -372,7 +590,7 @@ class PickleMachine {
 
   bool check_memory() {
     const std::size_t held = builder_.held_bytes() + stack_.capacity() * sizeof(Value) +
-                             memo_.capacity() * sizeof(std::uint64_t) +
+                             memo_.size() * sizeof(std::uint64_t) +
                              marks_.capacity() * sizeof(std::uint32_t);
     if (held <= memory_limit_bytes_) return true;
     return fail(ErrorCode::kTooLarge,
@@ -381,6 +599,8 @@ class PickleMachine {
   }
 
   static constexpr std::uint64_t kNotSet = ~std::uint64_t{0};
+  static constexpr std::size_t kFirstStack = 4096;
+  static constexpr std::size_t kKnownLists = 4096;
 
   const std::uint8_t* begin_;
   const std::uint8_t* at_;
@@ -389,9 +609,11 @@ class PickleMachine {
   Builder& builder_;
   std::size_t memory_limit_bytes_;
   bool stopped_ = false;
-  std::vector<Value> stack_;
+  std::vector<Value> stack_ = std::vector<Value>(kFirstStack);  // of it `depth_` are in use
+  std::size_t depth_ = 0;
   std::vector<std::uint32_t> marks_;
-  std::vector<std::uint64_t> memo_;  // kind in the top byte, payload below
+  model::LargeVector<std::uint64_t> memo_;  // kind in the top byte, payload below
+  std::vector<KnownList> known_lists_ = std::vector<KnownList>(kKnownLists);
   Error error_;
 };
 
