@@ -70,8 +70,8 @@ class Analyzer {
     for (const auto& timeline : timelines_) {
       add_trace_signals(*timeline, last_failure_of(*timeline), out_.trust);
     }
-    Result<std::vector<Task>> tasks =
-        options_.request_bytes ? asked_task() : Result<std::vector<Task>>(recorded_tasks());
+    const Result<std::vector<Task>> tasks =
+        options_.request_bytes ? asked_task() : recorded_tasks();
     if (!tasks) return tl::unexpected<Error>(tasks.error());
     if (auto fits = check_work(*tasks); !fits) return tl::unexpected<Error>(fits.error());
     for (const auto& timeline : timelines_)
@@ -108,8 +108,11 @@ class Analyzer {
     return task;
   }
 
-  [[nodiscard]] std::vector<Task> recorded_tasks() const {
+  [[nodiscard]] Result<std::vector<Task>> recorded_tasks() {
+    const Result<model::PoolIndex> named_pool = asked_pool();
+    if (!named_pool) return tl::unexpected<Error>(named_pool.error());
     std::vector<Task> tasks;
+    bool pool_is_assumed = false;
     for (const auto& timeline : timelines_) {
       if (options_.device && *options_.device != timeline->device()) continue;
       for (const EventIndex index : failures_of(*timeline)) {
@@ -118,10 +121,16 @@ class Analyzer {
         task.question.recorded = true;
         task.question.size_bytes = std::max<std::uint64_t>(event.size_bytes, 1);
         task.question.stream = event.stream;
-        task.question.pool = event.pool == model::kUnknownPool ? model::kDefaultPool : event.pool;
+        pool_is_assumed |= event.pool == model::kUnknownPool;
+        task.question.pool = event.pool == model::kUnknownPool ? *named_pool : event.pool;
         task.question.stack = event.stack;
         tasks.push_back(std::move(task));
       }
+    }
+    if (pool_is_assumed && recording_.pools.size() > 1 && !options_.pool) {
+      out_.trust.push_back({"assumed-request-pool",
+                            "the failure's entry names no pool (before PyTorch 2.12); the default "
+                            "pool is taken, and --pool A,B asks for another"});
     }
     return tasks;
   }
@@ -153,14 +162,13 @@ class Analyzer {
   }
 
   [[nodiscard]] Result<model::PoolIndex> asked_pool() const {
-    const auto found = std::ranges::find(recording_.pools, options_.pool);
+    const model::PoolId pool = options_.pool.value_or(model::PoolId{});
+    const auto found = std::ranges::find(recording_.pools, pool);
     if (found != recording_.pools.end()) {
       return model::PoolIndex{static_cast<std::uint16_t>(found - recording_.pools.begin())};
     }
-    return failure(
-        ErrorCode::kUsage,
-        fmt::format(
-            "no pool ({},{}) in this recording", options_.pool.first, options_.pool.second));
+    return failure(ErrorCode::kUsage,
+                   fmt::format("no pool ({},{}) in this recording", pool.first, pool.second));
   }
 
   [[nodiscard]] Result<std::vector<Task>> asked_task() const {

@@ -34,7 +34,8 @@ struct Options {
   std::optional<std::uint64_t> request_bytes;  ///< Ask this instead of the recorded failures.
   std::optional<std::int32_t> device;
   std::int64_t stream = 0;
-  model::PoolId pool;
+  /// Of the request asked for; of a recorded failure whose entry names none (before 2.12).
+  std::optional<model::PoolId> pool;
   std::optional<Moment> at;
   std::optional<std::uint64_t> device_total_bytes;
   std::optional<std::uint64_t> device_free_bytes;

@@ -47,6 +47,28 @@ Bounds fraction_of(Bounds total, double fraction) {
   return {part(total.low), part(total.high)};
 }
 
+/// A limit that is set as a fraction of the card. Without the card's total it is at least the
+/// fraction of what this process and the driver hold between them.
+void find_fraction_limit(const FactSources& sources,
+                         const verdict::Supply& supply,
+                         verdict::DeviceFacts& facts) {
+  std::optional<double> fraction = sources.options.limit_fraction;
+  std::string source = "--limit";
+  if (!fraction) {
+    fraction = sources.settings.memory_fraction;
+    source = "per_process_memory_fraction in the recorded settings";
+  }
+  if (!fraction || *fraction >= 1) return;
+  if (facts.total.known()) {
+    facts.limit = {fraction_of(facts.total.bytes, *fraction),
+                   fmt::format("{}: {} of the device total", source, *fraction)};
+    return;
+  }
+  const std::uint64_t at_least = supply.reserved_bytes + facts.free.bytes.low;
+  facts.limit = {{fraction_of(model::exactly(at_least), *fraction).low, verdict::kUnlimited},
+                 fmt::format("{}: {} of an unknown device total", source, *fraction)};
+}
+
 }  // namespace
 
 FoundFacts find_device_facts(const FactSources& sources,
@@ -69,15 +91,7 @@ FoundFacts find_device_facts(const FactSources& sources,
     take_from_message(message, options.log_name, supply, facts);
     found.log_matched = true;
   }
-  if (!facts.limit.known() && facts.total.known()) {
-    if (options.limit_fraction) {
-      facts.limit = {fraction_of(facts.total.bytes, *options.limit_fraction),
-                     fmt::format("--limit {} of the device total", *options.limit_fraction)};
-    } else if (sources.settings.memory_fraction && *sources.settings.memory_fraction < 1) {
-      facts.limit = {fraction_of(facts.total.bytes, *sources.settings.memory_fraction),
-                     "per_process_memory_fraction of the recorded settings, and the device total"};
-    }
-  }
+  if (!facts.limit.known()) find_fraction_limit(sources, supply, facts);
   return found;
 }
 

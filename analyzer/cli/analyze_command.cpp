@@ -33,7 +33,7 @@ struct AnalyzeArguments {
   std::string request;
   std::optional<std::int32_t> device;
   std::int64_t stream = 0;
-  std::string pool = "0,0";
+  std::string pool;
   std::string at;
   std::string device_total;
   std::string device_free;
@@ -148,7 +148,7 @@ Result<analysis::Options> parse_arguments(const AnalyzeArguments& arguments) {
         size_option("--device-free", arguments.device_free).map(store(options.device_free_bytes));
   }
   if (done) done = parse_limit(arguments.limit, options);
-  if (done) {
+  if (done && !arguments.pool.empty()) {
     done = parse_pool(arguments.pool).map([&options](model::PoolId pool) { options.pool = pool; });
   }
   if (done && !arguments.at.empty()) {
@@ -243,7 +243,9 @@ void add_analyze_command(CLI::App& app, std::function<int()>& run) {
   command->add_option(
       "--device", arguments->device, "Ordinal of the device; needed where several are");
   command->add_option("--stream", arguments->stream, "Stream of the request (default 0)");
-  command->add_option("--pool", arguments->pool, "Pool of the request (default 0,0)");
+  command->add_option("--pool",
+                      arguments->pool,
+                      "Pool of the request, or of a failure whose entry names none (default 0,0)");
   command->add_option("--device-total", arguments->device_total, "SIZE of the device's memory");
   command->add_option("--device-free",
                       arguments->device_free,

@@ -257,6 +257,11 @@ bool SnapshotBuilder::read_range(const Fields& fields, Key key, ListKind kind, R
   return true;
 }
 
+bool SnapshotBuilder::fail_too_large(std::uint64_t size_bytes) {
+  return fail("a size of " + std::to_string(size_bytes) +
+              " bytes; the allocator refuses 1 EiB and more, so none is in a snapshot");
+}
+
 bool SnapshotBuilder::read_event(const Fields& fields) {
   model::Event event;
   const Value& action = fields[Key::kAction];
@@ -289,6 +294,7 @@ bool SnapshotBuilder::read_event(const Fields& fields) {
       !read_stack(fields, Key::kFrames, kEventWord, &event.stack)) {
     return false;
   }
+  if (is_known && event.size_bytes >= policy::kTooLarge) return fail_too_large(event.size_bytes);
   seen_event_keys |= fields.keys;
   recording_.events.push_back(event);
   return true;
@@ -376,6 +382,7 @@ bool SnapshotBuilder::read_segment(const Fields& fields) {
       return fail("'is_expandable' is neither true nor false");
     segment.expandable = expandable.payload != 0;
   }
+  if (segment.size_bytes >= policy::kTooLarge) return fail_too_large(segment.size_bytes);
   seen_segment_keys |= fields.keys;
   segments.push_back(raw);
   return true;

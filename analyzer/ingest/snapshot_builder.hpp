@@ -145,6 +145,7 @@ class SnapshotBuilder {
   };
 
   bool fail(std::string message, ErrorCode code = ErrorCode::kDamaged);
+  bool fail_too_large(std::uint64_t size_bytes);
   [[nodiscard]] static Fields fields_of(std::span<const Value> keys_and_values);
   [[nodiscard]] static DictKind kind_of(const Fields& fields);
   bool fill(DictSlot& slot, const Fields& fields);

@@ -39,6 +39,11 @@ class Rebuilder {
   }
 
  private:
+  struct EndBlock {
+    const Block* block;
+    Place place;
+  };
+
   BlockLife& life(LifeId id) { return out_.lives[index_of(id)]; }
   [[nodiscard]] const Event& event(EventIndex index) const {
     return events_[static_cast<std::size_t>(index)];
@@ -75,11 +80,17 @@ class Rebuilder {
       if (seen.action == Action::kFreeCompleted) before.free_requested_event = kBeforeFirst;
       out_.lives_at_start.push_back(add_life(before));
     }
-    out_.counts.no_free_completed = requested > 0 && completed == 0;
     out_.counts.unmatched_segment_events = history_.unmatched_count();
     freed_inside_ = out_.lives_at_start.size();
     number_end_blocks();
     number_borders();
+    // Frees that never complete are still pending at the end; if they are not, completions were
+    // left out of the recording.
+    const auto pending = std::ranges::count_if(end_blocks_, [](const EndBlock& end_block) {
+      return end_block.block->state == BlockState::kPending;
+    });
+    out_.counts.no_free_completed =
+        completed == 0 && requested > static_cast<std::uint64_t>(pending);
   }
 
   [[nodiscard]] BlockLife life_at_start(std::uint32_t number, std::uint64_t requested_bytes) const {
@@ -420,11 +431,6 @@ class Rebuilder {
       out_.counts.assumed_homes += area.class_assumed || area.home.pool == kUnknownPool ? 1U : 0U;
     }
   }
-
-  struct EndBlock {
-    const Block* block;
-    Place place;
-  };
 
   const Recording& recording_;
   const policy::SizeRules& rules_;

@@ -22,10 +22,14 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
-/// `name_bytes`, and `name_high_bytes` beside it where it is a bound.
+/// `name_bytes`, and `name_high_bytes` beside it where it is a bound (null: no upper end known).
 void put_bounds(Json& object, const std::string& name, Bounds bounds) {
   object[name + "_bytes"] = bounds.low;
-  if (bounds.high != bounds.low) object[name + "_high_bytes"] = bounds.high;
+  if (bounds.high == verdict::kUnlimited) {
+    object[name + "_high_bytes"] = nullptr;
+  } else if (bounds.high != bounds.low) {
+    object[name + "_high_bytes"] = bounds.high;
+  }
 }
 
 void put_fact(Json& object, const std::string& name, const verdict::Fact& fact) {

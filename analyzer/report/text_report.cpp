@@ -93,6 +93,10 @@ std::string deciding_number(const Failure& failed) {
     case VerdictKind::kUnknown:
       return verdict.missing.empty() ? std::string("a fact is missing")
                                      : verdict::fact_text(verdict.missing.front()) + " is missing";
+    case VerdictKind::kLimit:
+      if (!verdict.short_by_bytes)
+        return std::string("if the limit is below what is reserved and needed");
+      [[fallthrough]];
     default:
       return "short by " + show_bytes(verdict.short_by_bytes.value_or(0));
   }
@@ -285,7 +289,12 @@ class TextWriter {
   }
 
   static void add_fact(Table& table, std::string_view name, const verdict::Fact& fact) {
-    if (fact.known()) {
+    if (fact.known() && fact.bytes.high == verdict::kUnlimited) {
+      table.add({left(std::string(name)),
+                 right(">= " + show_bytes(fact.bytes.low)),
+                 right("a bound"),
+                 left(fact.source, Tone::kFaint)});
+    } else if (fact.known()) {
       add_layer(table, name, fact.bytes, fact.source);
     } else {
       table.add({left(std::string(name)),

@@ -62,6 +62,7 @@ std::vector<Advice> find_advice(const Question& question,
                "rung 3: {} >= {}", show_bytes(low(ladder[2])), show_bytes(ladder[2].need_bytes))});
       break;
     case VerdictKind::kLimit:
+      if (!verdict.short_by_bytes) break;
       advice.push_back({fmt::format("raise the memory fraction so that the limit is at least {}",
                                     show_bytes(supply.reserved_bytes + supply.limit_need_bytes)),
                         fmt::format("{} reserved + {}, against a limit of {}",

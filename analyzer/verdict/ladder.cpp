@@ -356,14 +356,18 @@ class Judge {
   void find_shortage() {
     Verdict& verdict = out_.verdict;
     const Bounds here = free_ + everything();
+    const std::uint64_t asked_in_all = supply_.reserved_bytes + supply_.limit_need_bytes;
     switch (verdict.kind) {
       case VerdictKind::kCapacity:
       case VerdictKind::kExternal:
-        verdict.short_by_bytes = minus(supply_.need_whole_bytes, here.high);
+        // Where the driver kept some back, how much is not known: the most it can be is said.
+        verdict.short_by_bytes =
+            minus(supply_.need_whole_bytes, driver_refused_ ? here.low : here.high);
         break;
       case VerdictKind::kLimit:
-        verdict.short_by_bytes =
-            minus(supply_.reserved_bytes + supply_.limit_need_bytes, facts_.limit.bytes.high);
+        if (facts_.limit.bytes.high < kUnlimited) {
+          verdict.short_by_bytes = minus(asked_in_all, facts_.limit.bytes.high);
+        }
         break;
       default:
         break;

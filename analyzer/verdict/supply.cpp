@@ -139,9 +139,9 @@ class SupplyFinder {
     if (!rules_.expandable_segments) return;
 
     const std::uint64_t page = policy::page_size(question_.size_class(), rules_);
-    supply_.need_whole_bytes = policy::round_up(size, page);
-    supply_.need_now_bytes = supply_.need_whole_bytes;
-    supply_.need_released_bytes = supply_.need_whole_bytes;
+    supply_.need_whole_bytes = size;
+    supply_.need_now_bytes = policy::round_up(size, page);
+    supply_.need_released_bytes = supply_.need_now_bytes;
     // The allocator takes the first place, by address, where free and unmapped space add up.
     for (std::size_t i = 0; i < home_ranges_.size(); ++i) {
       if (const auto mapped = pages_to_map(i, page); mapped != kUnlimited) {

@@ -48,8 +48,9 @@ struct Supply {
   /// By set of barriers: the largest hole of at least S behind exactly these.
   std::array<Bounds, kBarrierSets> behind_barriers{};
 
-  /// What the driver must give: now; after releasing (an expandable tail goes back too); with
-  /// every byte at home counted as free (then the tail must not be counted twice).
+  /// What the driver must give: now; after releasing (an expandable tail goes back too). And what
+  /// the rungs that count every free byte must reach: for an expandable request S itself, since its
+  /// tail is among those bytes, and borders of pages are ignored there as those of segments are.
   std::uint64_t need_now_bytes = 0;
   std::uint64_t need_released_bytes = 0;
   std::uint64_t need_whole_bytes = 0;

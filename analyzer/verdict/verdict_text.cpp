@@ -69,12 +69,20 @@ std::string capacity_text(const Supply& supply, const Judgement& judgement) {
 }
 
 std::string limit_text(const Supply& supply, const DeviceFacts& facts, const Judgement& judgement) {
+  const std::string asked = fmt::format(
+      "{} reserved + {}", show_bytes(supply.reserved_bytes), show_bytes(supply.limit_need_bytes));
+  if (!judgement.verdict.short_by_bytes) {
+    return fmt::format(
+        "A memory limit is set ({}), and would explain it if it is below {}; the driver "
+        "could give the memory.",
+        facts.limit.source,
+        asked);
+  }
   return fmt::format(
-      "The memory limit refuses it: {} reserved + {} is {} over the limit of {}; the "
-      "driver could give it.",
-      show_bytes(supply.reserved_bytes),
-      show_bytes(supply.limit_need_bytes),
-      show_bytes(judgement.verdict.short_by_bytes.value_or(0)),
+      "The memory limit refuses it: {} is {} over the limit of {}; the driver could "
+      "give it.",
+      asked,
+      show_bytes(*judgement.verdict.short_by_bytes),
       show_bytes(facts.limit.bytes.low));
 }
 
@@ -163,6 +171,11 @@ std::string verdict_text(const Question& question,
                          const Judgement& judgement) {
   std::string text = main_text(question, supply, facts, judgement);
   const Verdict& verdict = judgement.verdict;
+  if (!rung(judgement, 2).note.empty() && facts.free.bytes.high >= supply.need_now_bytes &&
+      verdict.kind != VerdictKind::kLimit) {
+    text += fmt::format(
+        " Device free was {}: {}.", show_bytes(facts.free.bytes.low), rung(judgement, 2).note);
+  }
   if (verdict.also.capacity_pressure && verdict.kind != VerdictKind::kCapacity &&
       verdict.kind != VerdictKind::kImpossible) {
     text += " First of all the card is full: live blocks take 90 % or more of it.";
