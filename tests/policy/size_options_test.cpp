@@ -140,5 +140,10 @@ TEST(SizeOptions, KeepDefaultsForWhatIsNotUnderstood) {
   }
 }
 
+// Run: -1 is accepted, so as the last of its key it lifts the earlier 64.
+TEST(SizeOptions, LetMinusOneLiftAnEarlierSize) {
+  EXPECT_GE(max_split_of("max_split_size_mb:64,max_split_size_mb:-1"), kUnlimited - kMiB + 1);
+}
+
 }  // namespace
 }  // namespace fragscope::policy

@@ -126,5 +126,22 @@ TEST(Advice, NamesThePinsOnlyWhereMovingHelps) {
     EXPECT_THAT(advice.text, Not(HasSubstr("pins")));
 }
 
+// 60 live for 36 asked: without the rounding the 24 would fit, and rounding is a setting.
+TEST(Advice, DoesNotDenyTheSettingsWhereRoundingTookTheMemory) {
+  const HeapState state = heap({segment({asked_for(36_MiB, live(60_MiB))})});
+
+  for (const Advice& advice : advice_for(state, failed(24_MiB), facts({.free = 0})))
+    EXPECT_THAT(advice.text, Not(HasSubstr("no allocator setting")));
+}
+
+// The hole belongs to another stream and to a private pool. Changing one alone does not open it, so
+// one piece of advice must say both.
+TEST(Advice, JoinsTheBarriersOfOneHole) {
+  const HeapState state =
+      heap({segment({hole(30_MiB), live(2_MiB)}).in_private_pool().on_stream(7)});
+
+  EXPECT_LE(advice_for(state, failed(24_MiB), facts({.free = 0})).size(), 1U);
+}
+
 }  // namespace
 }  // namespace fragscope::verdict

@@ -306,5 +306,14 @@ TEST(LimitFraction, KeepsTheBoundsOfTheTotal) {
   EXPECT_EQ(given.find().facts.limit.bytes, (Bounds{45_MiB, 50_MiB}));
 }
 
+// By hand beats the log, for a fraction as for bytes: 0.5 * 100 = 50, not the 64 of the message.
+TEST(LimitFraction, GivenByHandBeatsTheLog) {
+  Failure24 given;
+  given.options.limit_fraction = 0.5;
+  given.options.messages = {matching_message()};
+
+  EXPECT_EQ(given.find().facts.limit.bytes, model::exactly(50_MiB));
+}
+
 }  // namespace
 }  // namespace fragscope::analysis

@@ -232,5 +232,42 @@ TEST(Holders, HoldOnlyLiveBlocks) {
   EXPECT_THAT(find_holders(state), IsEmpty());
 }
 
+// S = 120, F = 20: 100 are lacking. The segment of 20 with 2 live has the lower share, but the one
+// of 100 with 20 live gives all of it; then the 2 can stay.
+TEST(Pins, TakeNoSegmentThatIsNotNeeded) {
+  const HeapState state =
+      heap({segment({live(2_MiB), hole(18_MiB)}), segment({live(20_MiB), hole(80_MiB)})});
+
+  const std::optional<Pins> pins = pins_of(state, failed(120_MiB), facts({.free = 20_MiB}));
+
+  ASSERT_TRUE(pins);
+  EXPECT_EQ(pins->segments, 1U);
+  EXPECT_EQ(pins->live_bytes, 20_MiB);
+}
+
+// S = 200, F = 180: 20 are lacking. Either segment gives them; the one of 20 with 5 live costs less
+// than the one of 100 with 10 live, whose share is lower.
+TEST(Pins, TakeTheSegmentThatCostsLeast) {
+  const HeapState state =
+      heap({segment({live(5_MiB), hole(15_MiB)}), segment({live(10_MiB), hole(90_MiB)})});
+
+  const std::optional<Pins> pins = pins_of(state, failed(200_MiB), facts({.free = 180_MiB}));
+
+  ASSERT_TRUE(pins);
+  EXPECT_EQ(pins->live_bytes, 5_MiB);
+}
+
+// While the option is off the allocator passes over expandable segments, so a hole made there
+// would not serve: the plain window with 3 live is the cheapest that could.
+TEST(Pins, PassOverExpandableSegmentsWhileTheOptionIsOff) {
+  const HeapState state = heap({segment({hole(10_MiB), live(1_MiB), hole(9_MiB)}).expandable(),
+                                segment({hole(10_MiB), live(3_MiB), hole(7_MiB)})});
+
+  const std::optional<Pins> pins = pins_of(state, failed(14_MiB));
+
+  ASSERT_TRUE(pins);
+  EXPECT_EQ(pins->address, state.segments[1].address);
+}
+
 }  // namespace
 }  // namespace fragscope::verdict

@@ -539,5 +539,47 @@ TEST(Ladder, NamesAFactOnEveryUnknownRungBeforeTheLast) {
   }
 }
 
+// The heap of Need.AfterAReleaseOfNothingIsTheSame, F = 20: no page goes back and 40 are needed, so
+// an automatic release does not serve it.
+TEST(Releasable, IsNotWhereNothingCanBeReleased) {
+  const HeapState state =
+      heap({segment({live(20_MiB)}).expandable(),
+            segment({live(5_MiB), hole(15_MiB)}).expandable().after_gap(40_MiB)});
+
+  const Judgement judged =
+      judge_heap(state, asked(30_MiB), facts({.free = 20_MiB}), expandable_rules());
+
+  EXPECT_EQ(rung_of(judged, 3).fits, Fits::kNo);
+}
+
+// Reserved 40 + 24 = 64 > L = 60: the allocator fails without asking the driver, so F = 34, which
+// is 10 above the need, says nothing about what the driver keeps back.
+TEST(Limit, ExplainsAFailureInTheDriversGreyZone) {
+  const Judgement judged =
+      judge_heap(full_heap(), failed(24_MiB), facts({.free = 34_MiB, .limit = 60_MiB}));
+
+  EXPECT_EQ(judged.verdict.kind, VerdictKind::kLimit);
+  EXPECT_EQ(judged.verdict.short_by_bytes, 4_MiB);
+}
+
+// S = 3, two holes of 2.5 at home, F = 0. One hole of 5 would serve it, with no new segment of 20:
+// the reference (section 7.1, step 4) calls it fragmentation where the free bytes at home reach S.
+TEST(Fragmented, NeedsNoNewSegmentWhereHomeHoldsTheRequest) {
+  const HeapState state =
+      heap({segment({hole(2_MiB + 512_KiB), live(8_MiB), hole(2_MiB + 512_KiB), live(7_MiB)})});
+
+  EXPECT_EQ(verdict_of(judge_heap(state, failed(3_MiB), facts({.free = 0}))), "fragmented, proven");
+}
+
+// T = 100, reserved 90: F and X together are 10, whatever each is. 40 do not fit in them.
+TEST(External, IsNoWhereTheRestOfTheCardIsTooLittle) {
+  const HeapState state = heap({segment({live(90_MiB)})});
+
+  const Judgement judged = judge_heap(state, asked(40_MiB), facts({.total = 100_MiB}));
+
+  EXPECT_EQ(rung_of(judged, 8).fits, Fits::kNo);
+  EXPECT_THAT(judged.verdict.missing, IsEmpty());
+}
+
 }  // namespace
 }  // namespace fragscope::verdict

@@ -331,5 +331,102 @@ TEST(Missing, IsEmptyBehindAYes) {
     EXPECT_THAT(rung_of(judged, number).missing, IsEmpty());
 }
 
+// A recorded failure is not explained from F = need + 32 MiB on; below, rung 2 is no.
+TEST(UnknownFree, OfAFailureDecidesFromTheDriversReserveOn) {
+  const HeapState state = heap({segment({live(40_MiB)})});
+
+  const Judgement judged = judge_heap(state, failed(24_MiB), {});
+
+  EXPECT_EQ(only_missing(judged, 2), (MissingFact{"device_free", 56_MiB}));
+}
+
+// Rung 5 keeps the limit lifted and the cache given back; where that may be enough already, the
+// rung is not no, even if there is no hole elsewhere.
+TEST(UnknownFree, LeavesRungFiveUnknownWithoutAHoleElsewhere) {
+  const HeapState state = heap({segment({live(40_MiB)})});
+
+  EXPECT_EQ(rungs_of(judge_heap(state, asked(24_MiB), {})).substr(0, 8), "n???????");
+}
+
+// GiB: reserved 10, F = 0, S = 0.125. X less 0.6 covers that from X = 0.725 on, but X counts only
+// from 1.5 (a quarter of T is more): T = 11.5.
+TEST(UnknownTotal, CountsOthersOnlyFromOneAndAHalfGibibytes) {
+  const HeapState state = heap({segment({live(10_GiB)})});
+
+  const Judgement judged = judge_heap(state, failed(128_MiB), facts({.free = 0}));
+
+  EXPECT_EQ(only_missing(judged, 8), (MissingFact{"device_total", 11_GiB + 512_MiB}));
+  EXPECT_EQ(judge_heap(state, failed(128_MiB), facts({.free = 0, .total = 11_GiB + 512_MiB}))
+                .verdict.kind,
+            VerdictKind::kExternal);
+}
+
+// GiB: reserved 10, F = 1, S = 4: external from T = 14.6 on, and a log prints T = 14.5 to 14.7. The
+// blocks are known to the byte; it is T that is missing.
+TEST(UnknownTotal, OfALogIsWhatIsMissing) {
+  const HeapState state = heap({segment({live(10_GiB)})});
+  DeviceFacts known = facts({.free = 1_GiB});
+  known.total = {{14_GiB + 512_MiB, 14_GiB + 716_MiB}, "log"};
+
+  const Judgement judged = judge_heap(state, failed(4_GiB), known);
+
+  EXPECT_EQ(rung_of(judged, 8).fits, Fits::kUnknown);
+  EXPECT_EQ(only_missing(judged, 8).fact, "device_total");
+}
+
+// F = 10 < 24 is no, whatever L is. A rung that is no misses nothing, and so does what is proven.
+TEST(UnknownLimit, IsNotMissingWhereTheDriverHasTooLittle) {
+  const HeapState state = heap({segment({hole(30_MiB), live(10_MiB)}).on_stream(7)});
+
+  const Judgement judged =
+      judge_heap(state, asked(24_MiB), with_limit({60_MiB, 70_MiB}, {.free = 10_MiB}));
+
+  EXPECT_EQ(verdict_of(judged), "stranded, proven");
+  EXPECT_THAT(rung_of(judged, 2).missing, IsEmpty());
+  EXPECT_THAT(judged.verdict.missing, IsEmpty());
+}
+
+// Asked inside the private pool, S = 50, F = 10. Its own free segment of 20 is free at home once,
+// and not once more as something that could go back: 10 + 20 = 30.
+TEST(UnknownUseCount, DoesNotCountTheRequestsOwnPoolTwice) {
+  const HeapState state =
+      heap({segment({live(40_MiB)}).in_private_pool(), segment({hole(20_MiB)}).in_private_pool()});
+  Question question = asked(50_MiB);
+  question.pool = kPrivatePool;
+
+  const Judgement judged = judge_heap(state, question, facts({.free = 10_MiB}));
+
+  EXPECT_EQ(rung_of(judged, 6).bytes, model::exactly(30_MiB));
+  EXPECT_EQ(verdict_of(judged), "capacity, proven");
+  EXPECT_EQ(judged.verdict.short_by_bytes, 20_MiB);
+}
+
+// F = 10, a hole of 19 to 20 at home and one of 20 in a private pool, S = 50. Rung 7 counts both in
+// any case; it is the size that decides: 49 or 50.
+TEST(UnknownBlockSize, DecidesTheSumOfAllPools) {
+  const HeapState state =
+      heap({segment({give_or_take(1_MiB, live(2_MiB)), give_or_take(1_MiB, hole(20_MiB))}),
+            segment({hole(20_MiB)}).in_private_pool()});
+
+  const Judgement judged = judge_heap(state, asked(50_MiB), facts({.free = 10_MiB}));
+
+  EXPECT_EQ(rung_of(judged, 7).bytes, (Bounds{49_MiB, 50_MiB}));
+  EXPECT_EQ(only_missing(judged, 7).fact, "block_size");
+}
+
+// The holes of UnknownBlockSize.LeavesSumsOpen: with F = 3 and S = 20 they must come to 17.
+TEST(UnknownBlockSize, OfASumDecidesFromTheNeedLessDeviceFreeOn) {
+  const HeapState state = heap({segment({give_or_take(1_MiB, live(2_MiB)),
+                                         give_or_take(1_MiB, hole(9_MiB)),
+                                         give_or_take(1_MiB, live(2_MiB)),
+                                         give_or_take(1_MiB, hole(9_MiB)),
+                                         live(2_MiB)})});
+
+  const Judgement judged = judge_heap(state, failed(20_MiB), facts({.free = 3_MiB}));
+
+  EXPECT_EQ(rung_of(judged, 6).bytes, (Bounds{19_MiB, 21_MiB}));
+  EXPECT_EQ(only_missing(judged, 6), (MissingFact{"block_size", 17_MiB}));
+}
+
 }  // namespace
 }  // namespace fragscope::verdict

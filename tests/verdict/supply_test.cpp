@@ -227,5 +227,43 @@ TEST(Need, AgainstTheLimitIsTheDeviceAllocationEvenIfExpandable) {
   EXPECT_EQ(supply.limit_need_bytes, 50_MiB);
 }
 
+// [5 live, 30 pending, 5 free], pages of 20, S = 30. Once the events are waited for, the run is
+// 35; its page from 20 to 40 goes back and 15 stay next to it: 15 are lacking, one page.
+TEST(Need, AfterAReleaseCountsPendingBytesAtTheTail) {
+  const HeapState state = heap({segment({live(5_MiB), pending(30_MiB), hole(5_MiB)}).expandable()});
+
+  const Supply supply = expandable_supply(state, failed(30_MiB));
+
+  EXPECT_EQ(supply.need_now_bytes, 40_MiB);
+  EXPECT_EQ(supply.releasable_bytes, model::exactly(20_MiB));
+  EXPECT_EQ(supply.need_released_bytes, 20_MiB);
+}
+
+// 10 free in front of a gap of 20, the range behind it is full. S = 30: the gap is lacking, before
+// a release and, since no whole page is free, after it.
+TEST(Need, AfterAReleaseStillFillsTheGap) {
+  const HeapState state = heap({segment({live(10_MiB), hole(10_MiB)}).expandable(),
+                                segment({live(20_MiB)}).expandable().after_gap(20_MiB)});
+
+  const Supply supply = expandable_supply(state, failed(30_MiB));
+
+  EXPECT_EQ(supply.need_now_bytes, 20_MiB);
+  EXPECT_EQ(supply.need_released_bytes, 20_MiB);
+}
+
+// The other way round: the allocator takes the gap of 40 behind the first range (two pages for
+// S = 30). Nothing can be released, so it takes the same place afterwards.
+TEST(Need, AfterAReleaseOfNothingIsTheSame) {
+  const HeapState state =
+      heap({segment({live(20_MiB)}).expandable(),
+            segment({live(5_MiB), hole(15_MiB)}).expandable().after_gap(40_MiB)});
+
+  const Supply supply = expandable_supply(state, failed(30_MiB));
+
+  EXPECT_EQ(supply.releasable_bytes, model::exactly(0));
+  EXPECT_EQ(supply.need_now_bytes, 40_MiB);
+  EXPECT_EQ(supply.need_released_bytes, 40_MiB);
+}
+
 }  // namespace
 }  // namespace fragscope::verdict
