@@ -21,6 +21,8 @@ std::string without_spaces(std::string_view text) {
 
 // PyTorch parses a prefix ("128.7" is 128) and clamps to the largest whole MiB.
 std::optional<std::uint64_t> mebibytes(std::string_view text) {
+  // stoull takes a sign and wraps: -1 is as good as unlimited, and is clamped as that.
+  if (text.starts_with('-')) return kUnlimited / kMiB * kMiB;
   std::uint64_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error == std::errc::invalid_argument || end == text.data()) return std::nullopt;

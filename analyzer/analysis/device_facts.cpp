@@ -33,7 +33,6 @@ void take_from_message(const OomMessage& message,
                        verdict::DeviceFacts& facts) {
   const std::string source = fmt::format("{}, line {}", log_name, message.line);
   if (!facts.total.known()) facts.total = {message.total, source};
-  if (!facts.free.known()) facts.free = {message.free, source};
   if (!facts.limit.known() && message.limit) facts.limit = {*message.limit, source};
   if (!facts.context.known() && message.process) {
     facts.context = {*message.process - model::exactly(supply.reserved_bytes), source};
@@ -91,6 +90,9 @@ FoundFacts find_device_facts(const FactSources& sources,
     take_from_message(message, options.log_name, supply, facts);
     found.log_matched = true;
   }
+  // A fraction given by hand needs the card's total, which may come from the log; it still goes
+  // first.
+  if (!options.limit_bytes && options.limit_fraction) facts.limit = {};
   if (!facts.limit.known()) find_fraction_limit(sources, supply, facts);
   return found;
 }

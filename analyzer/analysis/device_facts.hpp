@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the facts about a device come from, in order of trust: an option given by hand, the
-// recording itself, the message of the same failure in a log. Each fact keeps its source.
+// Where the facts about a device come from, in order of trust: an option given by hand; the event
+// of the failure; the message of the same failure in a log; the settings at the time of the dump.
+// Each fact keeps its source.
 #pragma once
 
 #include "analyzer/analysis/analysis.hpp"

@@ -16,31 +16,50 @@ std::uint64_t low(const Rung& rung) {
   return rung.bytes ? rung.bytes->low : 0;
 }
 
-Advice stranded_advice(std::string_view barrier, const Judgement& judgement) {
-  const Rung& at = judgement.ladder[4];
-  std::string text;
+std::string barrier_advice(std::string_view barrier) {
   if (barrier == "stream") {
-    text =
-        "make the request on the stream that owns the hole, or give that segment back "
-        "(torch.cuda.empty_cache()) once it is wholly free";
-  } else if (barrier == "class") {
-    text =
-        "nothing in the settings moves a hole between the small and the large class; only a "
-        "wholly free segment can go back to the driver";
-  } else if (barrier == "pool") {
-    text =
-        "free the private pool (delete the graph or MemPool that holds it), or make the request "
-        "inside it";
-  } else if (barrier == "pending") {
-    text = "synchronize the streams the blocks wait for before the request";
-  } else if (barrier == "oversize") {
-    text = "unset max_split_size_mb: under it this hole may not serve the request";
-  } else {
-    text = "turn expandable_segments on again: the hole lies in an expandable segment";
+    return "make the request on the stream that owns the hole, or give that segment back "
+           "(torch.cuda.empty_cache()) once it is wholly free";
   }
-  return {
-      std::move(text),
-      fmt::format("rung 5: a hole of {} >= {}", show_bytes(low(at)), show_bytes(at.need_bytes))};
+  if (barrier == "class") {
+    return "nothing in the settings moves a hole between the small and the large class; only a "
+           "wholly free segment can go back to the driver";
+  }
+  if (barrier == "pool") {
+    return "make the request in the pool that owns the hole, or free that pool (delete the graph "
+           "or "
+           "MemPool that holds it)";
+  }
+  if (barrier == "pending") return "synchronize the streams the blocks wait for before the request";
+  if (barrier == "oversize") {
+    return "unset max_split_size_mb: under it this hole may not serve the request";
+  }
+  return "turn expandable_segments on again: the hole lies in an expandable segment";
+}
+
+void add_stranded_advice(const Judgement& judgement, std::vector<Advice>& advice) {
+  const Rung& at = judgement.ladder[4];
+  const std::string shown_by =
+      fmt::format("rung 5: a hole of {} >= {}", show_bytes(low(at)), show_bytes(at.need_bytes));
+  std::string joint;
+  for (const std::string_view barrier : judgement.verdict.stranded_by) {
+    if (judgement.verdict.barriers_are_joint) {
+      joint += (joint.empty() ? "all of these together: " : "; and ") + barrier_advice(barrier);
+    } else {
+      advice.push_back({barrier_advice(barrier), shown_by});
+    }
+  }
+  if (!joint.empty()) advice.push_back({std::move(joint), shown_by});
+}
+
+std::string capacity_advice(const Verdict& verdict, const std::string& short_by) {
+  if (verdict.also.rounding) {
+    return fmt::format(
+        "use {} less, or lose less to rounding (roundup_power2_divisions, or sizes that "
+        "are multiples of 512 bytes)",
+        short_by);
+  }
+  return fmt::format("use {} less: no allocator setting can serve it otherwise", short_by);
 }
 
 }  // namespace
@@ -71,9 +90,7 @@ std::vector<Advice> find_advice(const Question& question,
                                     show_bytes(facts.limit.bytes.low))});
       break;
     case VerdictKind::kStranded:
-      for (const std::string_view barrier : verdict.stranded_by) {
-        advice.push_back(stranded_advice(barrier, judgement));
-      }
+      add_stranded_advice(judgement, advice);
       break;
     case VerdictKind::kExternal:
       advice.push_back({fmt::format("{} less used outside this allocator serves it", short_by),
@@ -82,11 +99,10 @@ std::vector<Advice> find_advice(const Question& question,
                                     show_bytes(ladder[6].need_bytes))});
       break;
     case VerdictKind::kCapacity:
-      advice.push_back(
-          {fmt::format("use {} less: no allocator setting can serve it otherwise", short_by),
-           fmt::format("rung 7: {} of {} needed",
-                       show_bytes(low(ladder[6])),
-                       show_bytes(ladder[6].need_bytes))});
+      advice.push_back({capacity_advice(verdict, short_by),
+                        fmt::format("rung 7: {} of {} needed",
+                                    show_bytes(low(ladder[6])),
+                                    show_bytes(ladder[6].need_bytes))});
       break;
     case VerdictKind::kImpossible:
       advice.push_back({"make the request smaller, or use a larger device",

@@ -4,6 +4,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -15,8 +16,10 @@ using model::HeapBlock;
 using model::HeapSegment;
 using model::HeapState;
 
-bool is_home(const HeapSegment& segment, const Question& question) {
-  return segment.home.stream == question.stream && segment.home.pool == question.pool &&
+/// Whether the segment's holes could serve the request.
+bool is_usable(const HeapSegment& segment, const Question& question, const Supply& supply) {
+  return (supply.expandable_on || !segment.home.expandable) &&
+         segment.home.stream == question.stream && segment.home.pool == question.pool &&
          segment.home.size_class == question.size_class();
 }
 
@@ -67,11 +70,12 @@ void add_blocks(std::span<const HeapBlock> blocks, Pins& pins) {
 template <class Leaves>
 std::uint64_t placeable(const HeapState& state,
                         const Question& question,
+                        const Supply& supply,
                         const Pins& pins,
                         Leaves leaves) {
   std::multiset<std::uint64_t> holes;
   for (const HeapSegment& segment : state.segments) {
-    if (!is_home(segment, question)) continue;
+    if (!is_usable(segment, question, supply)) continue;
     for (const HeapBlock& block : state.blocks_of(segment)) {
       if (block.state == BlockState::kFree && !leaves(segment, block)) {
         holes.insert(block.size_bytes - block.slack_bytes);
@@ -96,7 +100,10 @@ void sort_blocks(Pins& pins) {
   });
 }
 
-Pins window_pins(const HeapState& state, const Question& question, const Window& window) {
+Pins window_pins(const HeapState& state,
+                 const Question& question,
+                 const Supply& supply,
+                 const Window& window) {
   const auto blocks =
       state.blocks_of(*window.segment).subspan(window.first, window.last - window.first + 1);
   Pins pins;
@@ -106,46 +113,77 @@ Pins window_pins(const HeapState& state, const Question& question, const Window&
   sort_blocks(pins);
   const std::uint64_t end = pins.address + pins.window_bytes;
   pins.placeable_bytes =
-      placeable(state, question, pins, [&](const HeapSegment&, const HeapBlock& block) {
+      placeable(state, question, supply, pins, [&](const HeapSegment&, const HeapBlock& block) {
         return block.address >= pins.address && block.address < end;
       });
   return pins;
 }
 
-// Whole plain segments, those with the smallest live share first, until the driver could give need.
+struct Candidate {
+  const HeapSegment* segment = nullptr;
+  std::uint64_t used = 0;
+};
+
+// Plain segments whose return gives `lacking` bytes, with few live bytes: those with the smallest
+// live share first, less what the later ones made superfluous, or the cheapest single one. (The
+// cheapest set of all is a knapsack problem.) Empty if all together are not enough.
+std::vector<Candidate> cheapest_segments(std::vector<Candidate> candidates, std::uint64_t lacking) {
+  std::ranges::stable_sort(candidates, {}, [](const Candidate& candidate) {
+    return static_cast<double>(candidate.used) / static_cast<double>(candidate.segment->size_bytes);
+  });
+  std::vector<Candidate> chosen;
+  std::uint64_t bytes = 0;
+  std::uint64_t used = 0;
+  for (const Candidate& candidate : candidates) {
+    if (bytes >= lacking) break;
+    chosen.push_back(candidate);
+    bytes += candidate.segment->size_bytes;
+    used += candidate.used;
+  }
+  if (bytes < lacking) return {};
+  std::ranges::stable_sort(chosen, std::greater<>{}, &Candidate::used);
+  std::erase_if(chosen, [&](const Candidate& candidate) {
+    if (bytes - candidate.segment->size_bytes < lacking) return false;
+    bytes -= candidate.segment->size_bytes;
+    used -= candidate.used;
+    return true;
+  });
+  for (const Candidate& candidate : candidates) {
+    if (candidate.segment->size_bytes < lacking || candidate.used >= used) continue;
+    used = candidate.used;
+    chosen = {candidate};
+  }
+  return chosen;
+}
+
 std::optional<Pins> segment_pins(const HeapState& state,
                                  const Question& question,
+                                 const Supply& supply,
                                  std::uint64_t lacking) {
-  struct Candidate {
-    const HeapSegment* segment;
-    std::uint64_t used;
-  };
   std::vector<Candidate> candidates;
   for (const HeapSegment& segment : state.segments) {
-    if (!is_home(segment, question) || segment.home.expandable) continue;
+    if (!is_usable(segment, question, supply) || segment.home.expandable) continue;
     std::uint64_t used = 0;
     for (const HeapBlock& block : state.blocks_of(segment))
       used += used_bytes(block);
     candidates.push_back({&segment, used});
   }
-  std::ranges::stable_sort(candidates, {}, [](const Candidate& candidate) {
-    return static_cast<double>(candidate.used) / static_cast<double>(candidate.segment->size_bytes);
-  });
+  const std::vector<Candidate> chosen = cheapest_segments(std::move(candidates), lacking);
+  if (chosen.empty()) return std::nullopt;
   Pins pins;
   pins.whole_segments = true;
-  pins.segments = 0;
+  pins.segments = chosen.size();
+  pins.address = kUnlimited;
   std::set<const HeapSegment*> cleared;
-  for (const Candidate& candidate : candidates) {
-    if (pins.window_bytes >= lacking) break;
-    if (pins.segments++ == 0) pins.address = candidate.segment->address;
+  for (const Candidate& candidate : chosen) {
+    pins.address = std::min(pins.address, candidate.segment->address);
     pins.window_bytes += candidate.segment->size_bytes;
     cleared.insert(candidate.segment);
     add_blocks(state.blocks_of(*candidate.segment), pins);
   }
-  if (pins.window_bytes < lacking || pins.segments == 0) return std::nullopt;
   sort_blocks(pins);
   pins.placeable_bytes =
-      placeable(state, question, pins, [&](const HeapSegment& segment, const HeapBlock&) {
+      placeable(state, question, supply, pins, [&](const HeapSegment& segment, const HeapBlock&) {
         return cleared.contains(&segment);
       });
   return pins;
@@ -159,17 +197,17 @@ std::optional<Pins> find_pins(const HeapState& state,
                               const DeviceFacts& facts) {
   Window best;
   for (const HeapSegment& segment : state.segments) {
-    if (is_home(segment, question) && segment.size_bytes >= question.size_bytes) {
+    if (is_usable(segment, question, supply) && segment.size_bytes >= question.size_bytes) {
       slide_window(state, segment, question.size_bytes, best);
     }
   }
   if (best.segment != nullptr) {
     if (best.used == 0) return std::nullopt;
-    return window_pins(state, question, best);
+    return window_pins(state, question, supply, best);
   }
   const std::uint64_t free = facts.free.bytes.low;
   const std::uint64_t need = supply.need_whole_bytes;
-  return segment_pins(state, question, need > free ? need - free : 0);
+  return segment_pins(state, question, supply, need > free ? need - free : 0);
 }
 
 std::vector<Holder> find_holders(const HeapState& state) {

@@ -22,9 +22,9 @@ struct PinnedBlock {
 
 struct Pins {
   /// False: a window inside one segment at home. True: no segment is large enough, and these whole
-  /// segments (fewest live bytes for their size first) would have to go back to the driver.
+  /// segments, with few live bytes, would have to go back to the driver.
   bool whole_segments = false;
-  std::uint64_t address = 0;       ///< Start of the window, or of the first segment.
+  std::uint64_t address = 0;       ///< Start of the window, or of the lowest segment.
   std::uint64_t window_bytes = 0;  ///< Length of the window, or of the segments together.
   std::uint64_t segments = 1;
   std::uint64_t live_bytes = 0;       ///< Live and pending bytes that would have to move.

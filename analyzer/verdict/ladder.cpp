@@ -10,7 +10,8 @@
 namespace fragscope::verdict {
 namespace {
 
-using policy::kGiB;
+/// X counts from here, or from a quarter of the card.
+constexpr std::uint64_t kOutsideCounts = policy::kGiB + policy::kGiB / 2;
 
 constexpr std::array<std::string_view, 9> kWhat = {
     "a hole at home, under the allocator's own rules",
@@ -107,12 +108,7 @@ class Judge {
     remap_all();
     outside();
     nothing_more();
-    // Each rung keeps all earlier relaxations: what fits once fits on every later rung.
-    for (std::size_t i = 1; i < out_.ladder.size(); ++i) {
-      if (out_.ladder[i - 1].fits != Fits::kYes) continue;
-      out_.ladder[i].fits = Fits::kYes;
-      out_.ladder[i].missing.clear();
-    }
+    keep_relaxations();
     choose();
     find_also();
     out_.verdict.text = verdict_text(question_, supply_, facts_, out_);
@@ -120,6 +116,22 @@ class Judge {
   }
 
  private:
+  // Each rung keeps all earlier relaxations: what fits once fits on every later rung, and what may
+  // fit on one may fit on the later ones.
+  void keep_relaxations() {
+    for (std::size_t i = 1; i < out_.ladder.size(); ++i) {
+      const Rung& before = out_.ladder[i - 1];
+      Rung& at = out_.ladder[i];
+      const Fits kept = either(before.fits, at.fits);
+      if (kept == Fits::kYes) {
+        at.missing.clear();
+      } else if (kept != at.fits) {
+        at.missing = before.missing;
+      }
+      at.fits = kept;
+    }
+  }
+
   Rung& rung(int number) { return out_.ladder[static_cast<std::size_t>(number - 1)]; }
 
   // F for the rungs. An unknown F is bounded by the card. A recorded failure with a little more
@@ -130,30 +142,50 @@ class Judge {
       free_.high = minus(facts_.total.bytes.high, supply_.reserved_bytes);
     }
     const std::uint64_t need = supply_.need_now_bytes;
+    // Where the limit refuses, the driver was not asked.
     driver_refused_ = question_.recorded && facts_.free.known() && free_.high >= need &&
-                      free_.low < need + kDriverReserveBytes;
+                      free_.low < need + kDriverReserveBytes &&
+                      limit_allows(model::exactly(supply_.reserved_bytes)) != Fits::kNo;
     if (driver_refused_) {
       free_ = {minus(free_.low, kDriverReserveBytes), minus(std::max<std::uint64_t>(need, 1), 1)};
     }
   }
 
+  /// Why an amount beside F is not known exactly.
+  enum class Doubt : std::uint8_t { kPools, kBlocks, kTotal };
+
   /// A rung on which F and `others` together must give `need`.
-  void offer(Rung& at, Bounds others, std::uint64_t need) {
+  void offer(Rung& at, Bounds others, std::uint64_t need, Doubt doubt) {
     const Bounds sum = free_ + others;
     at.need_bytes = need;
     if (sum.high < kUnlimited) at.bytes = sum;
     at.fits = compare(sum, need);
-    if (at.fits == Fits::kUnknown) at.missing.push_back(deciding_fact(others, need));
+    if (at.fits == Fits::kUnknown) at.missing.push_back(deciding_fact(others, need, doubt));
   }
 
   /// What keeps F + others from being known well enough, and from which value on it is enough.
-  [[nodiscard]] MissingFact deciding_fact(Bounds others, std::uint64_t need) const {
+  [[nodiscard]] MissingFact deciding_fact(Bounds others, std::uint64_t need, Doubt doubt) const {
     if (!facts_.free.known()) return {"device_free", minus(need, others.low)};
-    if (supply_.releasable_bytes.low != supply_.releasable_bytes.high) {
-      return {"pool_use_count", minus(need, free_.high)};
+    if (others.low != others.high) {
+      if (doubt == Doubt::kTotal) return {"device_total", total_threshold()};
+      const bool is_pools =
+          doubt == Doubt::kPools && supply_.releasable_bytes.low != supply_.releasable_bytes.high;
+      return {is_pools ? "pool_use_count" : "block_size", minus(need, free_.high)};
     }
-    if (driver_refused_) return {"driver_reserve", minus(need, others.low)};
-    return {free_.low == free_.high ? "block_size" : "device_free", minus(need, others.low)};
+    return {driver_refused_ ? "driver_reserve" : "device_free", minus(need, others.low)};
+  }
+
+  /// Blocks alone may do as well: remapped, they leave a hole of S without a new segment.
+  void offer_blocks(Rung& at, Bounds blocks) {
+    const std::uint64_t size = question_.size_bytes;
+    const Fits fits = compare(blocks, size);
+    if (at.fits == Fits::kYes || fits == Fits::kNo) return;
+    if (fits == Fits::kUnknown && at.fits == Fits::kUnknown) return;
+    at.fits = fits;
+    at.bytes = blocks;
+    at.need_bytes = size;
+    at.missing.clear();
+    if (fits == Fits::kUnknown) at.missing.push_back({"block_size", size});
   }
 
   void hole_at_home() {
@@ -177,10 +209,10 @@ class Judge {
   void apply_limit(Rung& at, Bounds reserved) {
     const Fits limit = limit_allows(reserved);
     at.fits = both(at.fits, limit);
+    if (at.fits == Fits::kNo) at.missing.clear();
     if (limit == Fits::kNo) {
-      at.missing.clear();
       at.note = "the limit refuses it before the driver is asked";
-    } else if (limit == Fits::kUnknown) {
+    } else if (limit == Fits::kUnknown && at.fits == Fits::kUnknown) {
       at.missing.push_back({"limit", reserved.low + supply_.limit_need_bytes});
     }
   }
@@ -193,26 +225,29 @@ class Judge {
       at.fits = Fits::kNo;
       at.note = "the driver may refuse the last 32 MiB, and did";
     } else {
-      offer(at, {}, supply_.need_now_bytes);
+      // A failure with less to spare than the driver may keep back shows nothing.
+      const std::uint64_t reserve = question_.recorded ? kDriverReserveBytes : 0;
+      offer(at, {}, supply_.need_now_bytes + reserve, Doubt::kBlocks);
+      at.need_bytes = supply_.need_now_bytes;
     }
     apply_limit(at, model::exactly(supply_.reserved_bytes));
   }
 
   void release() {
     Rung& at = rung(3);
-    offer(at, supply_.releasable_bytes, supply_.need_released_bytes);
+    offer(at, supply_.releasable_bytes, supply_.need_released_bytes, Doubt::kPools);
     apply_limit(at, model::exactly(supply_.reserved_bytes) - supply_.releasable_bytes);
   }
 
   void lift_limit() {
     Rung& at = rung(4);
-    offer(at, supply_.releasable_bytes, supply_.need_released_bytes);
+    offer(at, supply_.releasable_bytes, supply_.need_released_bytes, Doubt::kPools);
     // Without a limit the driver may also give it as things stand.
     const Fits now = driver_refused_ ? Fits::kNo : compare(free_, supply_.need_now_bytes);
     at.fits = either(at.fits, now);
     if (at.fits != Fits::kUnknown) at.missing.clear();
     if (at.fits == Fits::kUnknown && at.missing.empty()) {
-      at.missing.push_back(deciding_fact({}, supply_.need_now_bytes));
+      at.missing.push_back(deciding_fact({}, supply_.need_now_bytes, Doubt::kBlocks));
     }
   }
 
@@ -243,6 +278,7 @@ class Judge {
     at.bytes = largest;
     at.fits = best;
     if (best == Fits::kUnknown) at.missing.push_back({"block_size", question_.size_bytes});
+    barriers_are_joint_ = best == Fits::kYes && fewest > 1;
     for (const auto& [barrier, name] : kBarrierNames) {
       if ((behind & static_cast<BarrierSet>(barrier)) != 0) stranded_by_.push_back(name);
     }
@@ -251,53 +287,65 @@ class Judge {
   void remap_home() {
     const Bounds elsewhere =
         supply_.releasable_bytes - model::exactly(supply_.home_releasable_bytes);
-    offer(rung(6),
-          elsewhere + supply_.home_free_bytes + supply_.home_pending_bytes,
-          supply_.need_whole_bytes);
+    const Bounds home = supply_.home_free_bytes + supply_.home_pending_bytes;
+    offer(rung(6), elsewhere + home, supply_.need_whole_bytes, Doubt::kPools);
+    offer_blocks(rung(6), home);
   }
 
   [[nodiscard]] Bounds everything() const { return supply_.free_bytes + supply_.pending_bytes; }
 
-  void remap_all() { offer(rung(7), everything(), supply_.need_whole_bytes); }
+  void remap_all() {
+    offer(rung(7), everything(), supply_.need_whole_bytes, Doubt::kBlocks);
+    offer_blocks(rung(7), everything());
+  }
+
+  [[nodiscard]] Bounds context_bytes() const {
+    return facts_.context.known() ? facts_.context.bytes : model::exactly(kAssumedContextBytes);
+  }
 
   // X, the memory outside this allocator: what is neither free nor reserved here. It counts only
   // where it is more than a context can explain.
   void outside() {
     Rung& at = rung(8);
     at.need_bytes = supply_.need_whole_bytes;
-    if (!facts_.total.known() || !facts_.free.known()) {
+    const Bounds reserved = model::exactly(supply_.reserved_bytes);
+    if (!facts_.total.known()) {
       at.fits = compare(free_ + everything(), at.need_bytes);
-      if (at.fits != Fits::kYes) at.fits = Fits::kUnknown;
-      if (!facts_.total.known()) at.missing.push_back({"device_total", total_threshold()});
-      if (!facts_.free.known()) at.missing.push_back({"device_free", 0});
-      // A request beyond the card fits on no rung.
-      if (facts_.total.known() && at.need_bytes > facts_.total.bytes.high) {
-        at.fits = Fits::kNo;
-        at.missing.clear();
+      if (at.fits == Fits::kYes) return;
+      at.fits = Fits::kUnknown;
+      at.missing.push_back({"device_total", total_threshold()});
+      return;
+    }
+    if (!facts_.free.known()) {
+      // F and X together are what is not reserved here, whatever F is.
+      const Bounds most = everything() + (facts_.total.bytes - reserved);
+      at.fits = compare({free_.low + everything().low, most.high}, at.need_bytes);
+      if (at.fits == Fits::kUnknown) {
+        at.missing.push_back({"device_free", minus(at.need_bytes, everything().low)});
       }
       return;
     }
-    const Bounds reserved = model::exactly(supply_.reserved_bytes);
     const Bounds x = facts_.total.bytes - facts_.free.bytes - reserved;
-    const std::uint64_t counts_from = std::min(kGiB + kGiB / 2, facts_.total.bytes.low / 4);
-    const Bounds context =
-        facts_.context.known() ? facts_.context.bytes : model::exactly(kAssumedContextBytes);
-    Bounds gain = x - context;
+    const std::uint64_t counts_from = std::min(kOutsideCounts, facts_.total.bytes.low / 4);
+    Bounds gain = x - context_bytes();
     if (x.low < counts_from) gain.low = 0;
     if (x.high < counts_from) gain.high = 0;
-    offer(at, everything() + gain, supply_.need_whole_bytes);
+    offer(at, everything() + gain, supply_.need_whole_bytes, Doubt::kTotal);
   }
 
-  /// The card size from which memory outside would have decided.
+  /// The card size from which memory outside would have decided: X must cover what is lacking and
+  /// the context, and count at all (X >= a quarter of F + reserved + X from a third of F + reserved
+  /// on).
   [[nodiscard]] std::uint64_t total_threshold() const {
-    const std::uint64_t here = free_.low + everything().low;
-    return minus(supply_.need_whole_bytes, here) + kAssumedContextBytes + free_.low +
-           supply_.reserved_bytes;
+    const std::uint64_t known = free_.low + supply_.reserved_bytes;
+    const std::uint64_t lacking =
+        minus(supply_.need_whole_bytes, free_.low + everything().low) + context_bytes().high;
+    return known + std::max(lacking, std::min(kOutsideCounts, known / 3 + 1));
   }
 
   void nothing_more() {
     Rung& at = rung(9);
-    offer(at, everything(), supply_.need_whole_bytes);
+    offer(at, everything(), supply_.need_whole_bytes, Doubt::kBlocks);
     at.missing.clear();
     if (rung(8).fits == Fits::kYes) at.fits = Fits::kYes;
   }
@@ -316,6 +364,7 @@ class Judge {
     Verdict& verdict = out_.verdict;
     std::size_t first_yes = 0;
     verdict.certainty = Certainty::kProven;
+    verdict.barriers_are_joint = barriers_are_joint_;
     while (first_yes < kKinds.size() && out_.ladder[first_yes].fits != Fits::kYes) {
       const Rung& passed = out_.ladder[first_yes++];
       if (passed.fits == Fits::kUnknown) verdict.certainty = Certainty::kPossible;
@@ -404,6 +453,7 @@ class Judge {
   Bounds free_;
   bool driver_refused_ = false;
   std::vector<std::string_view> stranded_by_;
+  bool barriers_are_joint_ = false;
 };
 
 }  // namespace

@@ -66,6 +66,7 @@ struct Verdict {
   VerdictKind kind = VerdictKind::kUnknown;
   Certainty certainty = Certainty::kPossible;
   std::vector<std::string_view> stranded_by;
+  bool barriers_are_joint = false;  ///< One hole behind all of them, not a hole behind each.
   std::optional<std::uint64_t> short_by_bytes;
   Also also;
   std::vector<MissingFact> missing;

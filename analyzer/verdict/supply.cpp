@@ -113,9 +113,10 @@ class SupplyFinder {
     if (segment.home.pool == model::kDefaultPool) {
       supply_.releasable_bytes = supply_.releasable_bytes + model::exactly(bytes);
       if (is_home(barriers)) supply_.home_releasable_bytes += bytes;
-    } else if (!question_.recorded) {
+    } else if (!question_.recorded && segment.home.pool != question_.pool) {
       // Only a pool that nobody holds gives back, and no recording says who holds it. Before a
-      // recorded failure those were released already, so what is left is held.
+      // recorded failure those were released already, so what is left is held; and a request inside
+      // a pool shows that this one is.
       supply_.releasable_bytes = supply_.releasable_bytes + Bounds{0, bytes};
     }
   }
@@ -136,63 +137,83 @@ class SupplyFinder {
     supply_.need_now_bytes = supply_.limit_need_bytes;
     supply_.need_released_bytes = supply_.limit_need_bytes;
     supply_.need_whole_bytes = supply_.limit_need_bytes;
+    supply_.expandable_on = rules_.expandable_segments;
     if (!rules_.expandable_segments) return;
 
     const std::uint64_t page = policy::page_size(question_.size_class(), rules_);
     supply_.need_whole_bytes = size;
-    supply_.need_now_bytes = policy::round_up(size, page);
-    supply_.need_released_bytes = supply_.need_now_bytes;
-    // The allocator takes the first place, by address, where free and unmapped space add up.
+    supply_.need_now_bytes = pages_to_map(home_layout(false), page);
+    supply_.need_released_bytes = pages_to_map(home_layout(true), page);
+  }
+
+  /// A stretch of the home's expandable address space.
+  struct Stretch {
+    enum class Kind : std::uint8_t { kUsed, kFree, kUnmapped };
+    Kind kind = Kind::kUsed;
+    std::uint64_t bytes = 0;
+  };
+
+  /// The home's expandable segments by address, with the unmapped space between and behind them.
+  /// `released`: pending events waited for, and whole pages inside holes given back.
+  [[nodiscard]] std::vector<Stretch> home_layout(bool released) const {
+    std::vector<Stretch> layout;
     for (std::size_t i = 0; i < home_ranges_.size(); ++i) {
-      if (const auto mapped = pages_to_map(i, page); mapped != kUnlimited) {
-        supply_.need_now_bytes = mapped;
-        break;
-      }
-    }
-    if (home_ranges_.empty()) return;
-    // After a release only the part of a page at the tail stays.
-    const std::uint64_t rest = std::min(tail_bytes(*home_ranges_.back()) % page, size);
-    supply_.need_released_bytes = policy::round_up(size - rest, page);
-  }
-
-  [[nodiscard]] std::uint64_t tail_bytes(const HeapSegment& range) const {
-    const std::span<const HeapBlock> blocks = state_.blocks_of(range);
-    std::uint64_t bytes = 0;
-    for (std::size_t i = blocks.size(); i-- > 0 && blocks[i].state == BlockState::kFree;) {
-      bytes += blocks[i].size_bytes - blocks[i].slack_bytes;
-    }
-    return bytes;
-  }
-
-  [[nodiscard]] std::uint64_t head_bytes(const HeapSegment& range) const {
-    std::uint64_t bytes = 0;
-    for (const HeapBlock& block : state_.blocks_of(range)) {
-      if (block.state != BlockState::kFree) break;
-      bytes += block.size_bytes - block.slack_bytes;
-    }
-    return bytes;
-  }
-
-  /// Bytes to map so that the request fits from the tail of range `first` on; kUnlimited if a live
-  /// block comes too soon.
-  [[nodiscard]] std::uint64_t pages_to_map(std::size_t first, std::uint64_t page) const {
-    std::uint64_t total = tail_bytes(*home_ranges_[first]);
-    std::uint64_t mapped = 0;
-    for (std::size_t i = first; total < question_.size_bytes; ++i) {
-      const std::uint64_t lacking = question_.size_bytes - total;
       const HeapSegment& range = *home_ranges_[i];
+      add_range(range, released, layout);
       const bool is_last = i + 1 == home_ranges_.size();
-      const std::uint64_t gap =
-          is_last ? kUnlimited : home_ranges_[i + 1]->address - range.address - range.size_bytes;
-      if (gap >= lacking) return mapped + policy::round_up(lacking, page);
-      mapped += gap;
-      const std::uint64_t head = head_bytes(*home_ranges_[i + 1]);
-      total += gap + head;
-      if (total < question_.size_bytes && head < home_ranges_[i + 1]->size_bytes) {
-        return kUnlimited;
-      }
+      layout.push_back({Stretch::Kind::kUnmapped,
+                        is_last ? kUnlimited / 2
+                                : home_ranges_[i + 1]->address - range.address - range.size_bytes});
     }
-    return mapped;
+    if (home_ranges_.empty()) layout.push_back({Stretch::Kind::kUnmapped, kUnlimited / 2});
+    return layout;
+  }
+
+  void add_range(const HeapSegment& range, bool released, std::vector<Stretch>& layout) const {
+    const std::uint64_t page = policy::page_size(range.home.size_class, rules_);
+    std::uint64_t at = range.address;
+    const auto add_used_until = [&](std::uint64_t end) {
+      if (end > at) layout.push_back({Stretch::Kind::kUsed, end - at});
+    };
+    model::for_each_free_run(
+        state_, range, released, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t slack) {
+          begin += slack;
+          add_used_until(begin);
+          at = end;
+          const std::uint64_t first = range.address + policy::round_up(begin - range.address, page);
+          const std::uint64_t last = range.address + (end - range.address) / page * page;
+          if (!released || last <= first) {
+            layout.push_back({Stretch::Kind::kFree, end - begin});
+            return;
+          }
+          if (first > begin) layout.push_back({Stretch::Kind::kFree, first - begin});
+          layout.push_back({Stretch::Kind::kUnmapped, last - first});
+          if (end > last) layout.push_back({Stretch::Kind::kFree, end - last});
+        });
+    add_used_until(range.address + range.size_bytes);
+  }
+
+  /// Bytes to map at the first place, by address, where free and unmapped space add up to S: an
+  /// unmapped stretch with the free one in front of it and whatever free and unmapped follows.
+  /// Pages are mapped whole in each unmapped stretch.
+  [[nodiscard]] std::uint64_t pages_to_map(const std::vector<Stretch>& layout,
+                                           std::uint64_t page) const {
+    for (std::size_t i = 0; i < layout.size(); ++i) {
+      if (layout[i].kind != Stretch::Kind::kUnmapped) continue;
+      const bool has_free_in_front = i > 0 && layout[i - 1].kind == Stretch::Kind::kFree;
+      std::uint64_t total = has_free_in_front ? layout[i - 1].bytes : 0;
+      std::uint64_t mapped = 0;
+      std::size_t j = i;
+      for (; j < layout.size() && layout[j].kind != Stretch::Kind::kUsed; ++j) {
+        if (total >= question_.size_bytes) break;
+        const std::uint64_t use = std::min(layout[j].bytes, question_.size_bytes - total);
+        total += use;
+        if (layout[j].kind == Stretch::Kind::kUnmapped) mapped += policy::round_up(use, page);
+      }
+      if (total >= question_.size_bytes) return mapped;
+      i = j;  // From any later place in this run even less adds up.
+    }
+    return policy::round_up(question_.size_bytes, page);
   }
 
   const HeapState& state_;

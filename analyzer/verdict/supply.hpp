@@ -56,6 +56,7 @@ struct Supply {
   std::uint64_t need_whole_bytes = 0;
   /// What the limit is checked against: the device allocation, even for an expandable request.
   std::uint64_t limit_need_bytes = 0;
+  bool expandable_on = false;  ///< Whether holes in expandable segments may serve the request.
 };
 
 [[nodiscard]] Supply find_supply(const model::HeapState& state,
