@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/explain/finding_text.hpp"
+
+#include "analyzer/recording/byte_size.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fragscope::explain {
+namespace {
+
+using model::show_bytes;
+using policy::kGiB;
+using policy::kMiB;
+
+std::string shown(const std::optional<Bounds>& bounds) {
+  return bounds ? explain::shown(*bounds) : std::string("an unprinted amount");
+}
+
+bool also_has(const Finding& finding, Kind kind) {
+  return finding.kind == kind || std::ranges::count(finding.also, kind) > 0;
+}
+
+std::string idle_text(const Figures& f) {
+  return fmt::format("{} free and {} held but idle", shown(f.free), shown(f.gap));
+}
+
+std::string capacity_text(const Figures& f) {
+  const std::uint64_t idle = (f.free ? f.free->high : 0) + (f.gap ? f.gap->high : 0);
+  const std::uint64_t smallest = f.tensor->low;
+  return fmt::format(
+      "Out of memory, not fragmented: {} come to less than the {} asked for, at least "
+      "{} short even if every idle byte were usable.",
+      idle_text(f),
+      shown(f.request),
+      show_bytes(smallest > idle ? smallest - idle : 0));
+}
+
+std::string external_text(const Figures& f) {
+  return fmt::format(
+      "Memory outside this allocator is decisive: {} of {} are neither free nor held by "
+      "it. {} do not reach {}; without the memory outside they would.",
+      shown(outside_bytes(f)),
+      shown(f.total),
+      idle_text(f),
+      shown(f.request));
+}
+
+std::string possible_text(const Figures& f, Basis basis) {
+  if (basis == Basis::kGap) {
+    return fmt::format(
+        "Fragmentation or stranding is possible, not proven: {} were asked for, and the "
+        "allocator held {} that no live block used (an upper bound of what it could "
+        "have used).",
+        shown(f.request),
+        shown(f.gap));
+  }
+  return fmt::format(
+      "Possible, not proven: neither what was free nor what the allocator held idle "
+      "surely reaches {} alone, but together they do ({}).",
+      shown(f.request),
+      idle_text(f));
+}
+
+std::string limit_text(const Message& message) {
+  const Figures& f = message.figures;
+  if (message.shape == Shape::kRejected) {
+    return "Refused by per_process_memory_fraction before the driver was asked.";
+  }
+  if (message.shape == Shape::kMps) {
+    return fmt::format(
+        "Over the most that is allowed: {} allocated, {} other allocations and {} asked "
+        "for against {}.",
+        shown(f.allocated),
+        shown(f.other_allocations),
+        shown(f.request),
+        shown(f.limit));
+  }
+  return fmt::format(
+      "The process's limit refuses it: {} held and {} asked for are more than the {} "
+      "allowed, whatever the device has free ({}).",
+      shown(f.reserved ? f.reserved : f.allocated),
+      shown(f.request),
+      shown(f.limit),
+      shown(f.free));
+}
+
+std::string undecidable_text(const Message& message) {
+  const Figures& f = message.figures;
+  if (message.shape == Shape::kAsync) {
+    return fmt::format(
+        "This back end prints no reserved memory, so idle memory in its pool cannot be "
+        "told from memory outside: {} allocated, {} free, {} asked for.",
+        shown(f.allocated),
+        shown(f.free),
+        shown(f.request));
+  }
+  if (!f.free) {
+    return fmt::format(
+        "Not decidable: {} were asked for and {} held idle, but the text does not say "
+        "what the device had free.",
+        shown(f.request),
+        shown(f.gap));
+  }
+  if (f.limit && message.shape == Shape::kMps) {
+    return fmt::format(
+        "Within rounding of the most that is allowed: {} allocated, {} other and {} asked "
+        "for against {}.",
+        shown(f.allocated),
+        shown(f.other_allocations),
+        shown(f.request),
+        shown(f.limit));
+  }
+  const Bounds idle = *f.free + f.gap.value_or(Bounds{});
+  const std::uint64_t margin = f.request->high > idle.low ? f.request->high - idle.low : 0;
+  return fmt::format(
+      "Not decidable from the printed figures: {} against {} asked for (tensors from {} "
+      "on print that); at most {} decide.",
+      idle_text(f),
+      shown(f.request),
+      show_bytes(f.tensor->low),
+      show_bytes(margin));
+}
+
+std::string inconsistent_text(const Figures& f) {
+  return fmt::format(
+      "The figures contradict each other (total {}, free {}, allocated {}, reserved {}): "
+      "a virtualised card, a shared one, or a text that was changed. They prove nothing "
+      "about fragmentation.",
+      shown(f.total),
+      shown(f.free),
+      shown(f.allocated),
+      shown(f.reserved));
+}
+
+std::string no_numbers_text(const Message& message) {
+  const Figures& f = message.figures;
+  if (message.shape == Shape::kReplaced) {
+    return "An allocation failed for want of memory, but an NVML call failed while the message was "
+           "composed and its assertion took the message's place: size and cause are not in the "
+           "text.";
+  }
+  if (f.request) {
+    return fmt::format(
+        "Only what was asked for is printed ({}): no verdict without the device's "
+        "figures.",
+        shown(f.request));
+  }
+  if (f.total) {
+    return fmt::format(
+        "What was asked for is not in the text. Of {} in all, {} are free and {} held by "
+        "this allocator.",
+        shown(f.total),
+        shown(f.free),
+        shown(f.reserved));
+  }
+  return "An allocation failed for want of memory; the text has no figures.";
+}
+
+std::string check_text(const Figures& f) {
+  if (!f.request) return "A start-up check, not a failed allocation.";
+  return fmt::format("A start-up check, not a failed allocation: {} of {} free, {} wanted.",
+                     shown(f.free),
+                     shown(f.total),
+                     shown(f.request));
+}
+
+void add_outside_notes(const Message& message,
+                       const Finding& finding,
+                       std::vector<std::string>& notes) {
+  const Figures& f = message.figures;
+  const auto outside = outside_bytes(f);
+  if (outside && outside->low >= kGiB + kGiB / 2 && finding.kind != Kind::kExternal &&
+      finding.kind != Kind::kOversubscribed && finding.kind != Kind::kInconsistent) {
+    notes.push_back(
+        fmt::format("{} of {} lie outside this allocator: other processes, the CUDA "
+                    "context, libraries",
+                    shown(outside),
+                    shown(f.total)));
+  }
+  if (f.process && f.reserved && f.process->low > f.reserved->high + kGiB + kGiB / 2) {
+    notes.push_back(
+        fmt::format("this process uses {} beyond what its allocator holds (context, "
+                    "communication buffers, a second framework)",
+                    shown(*f.process - *f.reserved)));
+  }
+  for (const ProcessUse& use : f.processes) {
+    // A process in its own pid namespace does not recognise itself in NVML's list.
+    const bool fits = f.reserved && !f.process && use.bytes.low > f.reserved->low &&
+                      use.bytes.high < f.reserved->high + 3 * kGiB;
+    notes.push_back(
+        fmt::format("process {} uses {}{}",
+                    use.pid,
+                    shown(use.bytes),
+                    fits ? ", which fits this very process seen from a container" : ""));
+    constexpr std::size_t kMaxListed = 8;
+    if (notes.size() >= kMaxListed) break;
+  }
+}
+
+void add_pressure_note(const Message& message,
+                       const Finding& finding,
+                       std::vector<std::string>& notes) {
+  const Figures& f = message.figures;
+  if (!f.allocated || !f.total || finding.kind == Kind::kOversubscribed) return;
+  if (f.allocated->low >= f.total->high - f.total->high / 10) {
+    notes.push_back(fmt::format("live memory is {} of {}: first of all the card is full",
+                                shown(f.allocated),
+                                shown(f.total)));
+  }
+}
+
+void add_limit_note(const Message& message, std::vector<std::string>& notes) {
+  const Figures& f = message.figures;
+  if (!f.limit) return;
+  if (f.total && f.limit->high >= f.total->low) {
+    notes.push_back("the limit equals the card, so it adds nothing");
+  } else if (f.reserved && f.request && (*f.reserved + *f.request).high <= f.limit->low) {
+    notes.push_back(fmt::format("the limit of {} does not bind", shown(f.limit)));
+  }
+}
+
+}  // namespace
+
+std::string shown(const Bounds& bounds) {
+  // The figure as it was printed lies in the middle of its interval.
+  const std::uint64_t middle = bounds.low + (bounds.high - bounds.low) / 2;
+  const std::string low = show_bytes(bounds.low);
+  const std::string high = show_bytes(bounds.high);
+  // Two hundredths of a unit apart is one printed figure and its rounding.
+  if (low == high || bounds.high - bounds.low <= bounds.high / 128) return show_bytes(middle);
+  return low + " to " + high;
+}
+
+std::optional<Bounds> outside_bytes(const Figures& figures) {
+  if (!figures.total || !figures.free || !figures.reserved) return std::nullopt;
+  return *figures.total - *figures.free - *figures.reserved;
+}
+
+std::string finding_text(const Message& message, const Finding& finding) {
+  const Figures& f = message.figures;
+  switch (finding.kind) {
+    case Kind::kInconsistent:
+      return inconsistent_text(f);
+    case Kind::kOversubscribed:
+      return fmt::format(
+          "More is held than the card has ({} allocated, {} reserved, on {}): the driver "
+          "pages to the host's memory, and \"free\" means nothing. The card was full "
+          "long before.",
+          shown(f.allocated),
+          shown(f.reserved),
+          shown(f.total));
+    case Kind::kImpossible:
+      if (message.shape == Shape::kBeyond) {
+        return "More than 1 EiB was asked for: no device can serve it. A wrong shape or an "
+               "overflow.";
+      }
+      return fmt::format(
+          "Impossible on this device: {} were asked for, it has {}. No allocator setting "
+          "helps.",
+          shown(f.request),
+          shown(f.total));
+    case Kind::kLimit:
+      return limit_text(message);
+    case Kind::kExternal:
+      return external_text(f);
+    case Kind::kCapacity:
+      return capacity_text(f);
+    case Kind::kNotExplained:
+      return fmt::format(
+          "The allocator's figures do not explain it: {} were free and {} asked for. A "
+          "limit that is not printed, a refusal by the driver, a quota, or memory that "
+          "moved meanwhile (free is read after the failure); never fragmentation.",
+          shown(f.free),
+          shown(f.request));
+    case Kind::kPossibleFragmentation:
+      return possible_text(f, finding.basis);
+    case Kind::kUndecidable:
+      return undecidable_text(message);
+    case Kind::kNoNumbers:
+      return no_numbers_text(message);
+    case Kind::kNotAnOom:
+      return check_text(f);
+  }
+  return {};
+}
+
+std::vector<std::string> finding_notes(const Message& message, const Finding& finding) {
+  const Figures& f = message.figures;
+  std::vector<std::string> notes;
+  if (message.cut_short)
+    notes.push_back("the message is cut short; figures behind the cut are missing");
+  add_limit_note(message, notes);
+  add_pressure_note(message, finding, notes);
+  add_outside_notes(message, finding, notes);
+  if (f.private_pools && f.private_pools->high > 0) {
+    notes.push_back(
+        fmt::format("{} lie idle in private pools (CUDA graphs, MemPool); only requests "
+                    "inside those pools can use them",
+                    shown(f.private_pools)));
+  }
+  if (f.tensor && f.request && f.tensor->high != f.request->high) {
+    notes.push_back(
+        fmt::format("the printed request is what the driver was asked for; the tensor has {} "
+                    "to {}",
+                    show_bytes(f.tensor->low),
+                    show_bytes(f.tensor->high)));
+  } else if (f.tensor && f.tensor->low + 4 * kMiB < f.tensor->high) {
+    notes.push_back(
+        fmt::format("tensors from {} on make it print this", show_bytes(f.tensor->low)));
+  }
+  if (message.shape == Shape::kMps && f.other_allocations && f.allocated &&
+      f.other_allocations->low > f.allocated->high) {
+    notes.push_back("other allocations outweigh this allocator's");
+  }
+  if (message.backend == Backend::kNone && message.shape == Shape::kBare) {
+    notes.push_back("this names no GPU allocator; it may be host memory");
+  }
+  return notes;
+}
+
+std::vector<std::string> next_steps(const Message& message, const Finding& finding) {
+  std::vector<std::string> steps;
+  if (finding.kind == Kind::kNotAnOom)
+    return {"nvidia-smi  (who holds the memory before the start)"};
+  const bool is_torch = message.shape != Shape::kMps && message.backend != Backend::kNone;
+  const bool open = also_has(finding, Kind::kPossibleFragmentation) ||
+                    also_has(finding, Kind::kUndecidable) || also_has(finding, Kind::kNoNumbers) ||
+                    also_has(finding, Kind::kNotExplained);
+  if (is_torch && open) {
+    steps.emplace_back(
+        "torch.cuda.memory._record_memory_history() before the job, "
+        "torch.cuda.memory._dump_snapshot('oom.pickle') where it is caught, then "
+        "fragscope analyze oom.pickle --log THIS_LOG");
+  }
+  if (also_has(finding, Kind::kNotExplained) || finding.kind == Kind::kInconsistent) {
+    steps.emplace_back(
+        "nvidia-smi -q -d MEMORY, and the limits of the container, MIG slice or vGPU");
+  }
+  if (finding.kind == Kind::kExternal) {
+    steps.emplace_back(
+        "nvidia-smi --query-compute-apps=pid,used_memory --format=csv at the failure");
+  }
+  return steps;
+}
+
+}  // namespace fragscope::explain

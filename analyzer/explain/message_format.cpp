@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/explain/message_format.hpp"
+
+#include <algorithm>
+
+namespace fragscope::explain {
+namespace {
+
+using policy::kKiB;
+using policy::kMiB;
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// "PyTorch 2.2 to 2.8"; minor versions count from 1.0 = 100, 2.0 = 200.
+struct Versions {
+  int low = 100;
+  int high = 299;
+
+  void at_least(int version) { low = std::max(low, version); }
+  void at_most(int version) { high = std::min(high, version); }
+
+  [[nodiscard]] std::string text() const {
+    const auto name = [](int version) {
+      return std::to_string(version / 100) + "." + std::to_string(version % 100);
+    };
+    if (low > high) return "PyTorch, of no single version (a fork, or an edited text)";
+    if (high == 299) return "PyTorch " + name(low) + " or later";
+    return low == high ? "PyTorch " + name(low) : "PyTorch " + name(low) + " to " + name(high);
+  }
+};
+
+Versions versions_of_old(const Message& message, std::string_view text) {
+  Versions versions{100, 200};
+  const bool cached = has(text, " cached)") || has(text, " cached");
+  if (cached && !has(text, "reserved in total")) {
+    versions.at_most(103);
+  } else if (has(text, "reserved in total")) {
+    versions.at_least(104);
+  }
+  if (message.figures.limit) versions.at_least(108);
+  if (has(text, "max_split_size_mb")) versions.at_least(110);
+  return versions;
+}
+
+Versions versions_of_new(const Message& message, std::string_view text) {
+  Versions versions{201, 299};
+  if (has(text, "total capacty")) {
+    versions.at_most(201);
+  } else {
+    versions.at_least(202);
+  }
+  if (message.figures.private_pools) versions.at_least(204);
+  if (message.figures.limit) versions.at_least(205);
+  if (has(text, "PYTORCH_ALLOC_CONF=expandable")) {
+    versions.at_least(209);
+    versions.at_most(210);
+  } else if (has(text, "docs.pytorch.org")) {
+    versions.at_least(211);
+  } else if (has(text, "CUDA_ALLOC_CONF=expandable") || has(text, "HIP_ALLOC_CONF=expandable")) {
+    versions.at_most(208);
+  }
+  return versions;
+}
+
+}  // namespace
+
+std::string format_of(const Message& message, std::string_view text) {
+  Versions versions;
+  switch (message.shape) {
+    case Shape::kOld:
+      versions = versions_of_old(message, text);
+      break;
+    case Shape::kNew:
+      versions = versions_of_new(message, text);
+      break;
+    case Shape::kAsync:
+      versions.at_least(200);
+      break;
+    case Shape::kMps:
+      versions.at_least(112);
+      break;
+    case Shape::kBeyond:
+      versions.at_least(109);
+      break;
+    case Shape::kRejected:
+      versions.at_least(212);
+      break;
+    case Shape::kReplaced:
+      versions.at_least(201);
+      break;
+    case Shape::kRequest:
+      if (!has(text, "Tried to allocate")) return "another framework";
+      break;
+    case Shape::kBare:
+      return "driver, runtime or library; no figures";
+    case Shape::kCheck:
+      return "a start-up check";
+  }
+  // Only the text's own exception class can say more; it stands in front of the message.
+  if (has(text, "torch.cuda.OutOfMemoryError")) {
+    versions.at_least(113);
+    versions.at_most(204);
+  } else if (has(text, "torch.OutOfMemoryError")) {
+    versions.at_least(204);
+  }
+  return versions.text();
+}
+
+Bounds tensor_behind(Bounds request) {
+  constexpr std::uint64_t kOldStep = 128 * kKiB;
+  const bool is_figure = request.low <= request.high;
+  if (!is_figure) return request;
+  const auto contains = [request](std::uint64_t bytes) {
+    return request.low <= bytes && bytes <= request.high;
+  };
+  // The multiples of 2 MiB that print as this figure.
+  const std::uint64_t first = policy::round_up(request.low, policy::kRoundLarge);
+  const std::uint64_t last = request.high / policy::kRoundLarge * policy::kRoundLarge;
+  if (first > last || last == 0) {
+    const std::uint64_t step = request.high < kMiB ? policy::kMinBlockSize : kOldStep;
+    return {request.low > step ? request.low - step + 1 : 1, request.high};
+  }
+  Bounds tensor{first > policy::kRoundLarge ? first - policy::kRoundLarge + 1 : 1, last};
+  if (contains(policy::kSmallBuffer)) tensor = {1, std::max(policy::kSmallSize, tensor.high)};
+  if (contains(policy::kSmallBuffer) && last == policy::kSmallBuffer)
+    tensor.high = policy::kSmallSize;
+  if (contains(policy::kLargeBuffer)) tensor.low = policy::kSmallSize + 1;
+  return tensor;
+}
+
+}  // namespace fragscope::explain

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/explain/message_reader.hpp"
+
+#include "analyzer/explain/joined_cursor.hpp"
+#include "analyzer/explain/message_format.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace fragscope::explain {
+namespace {
+
+constexpr std::string_view kOutOfMemory = "out of memory";
+constexpr std::string_view kExceeds = "would exceed allowed memory";
+constexpr std::string_view kPartial = "total capacity;";
+constexpr std::string_view kNvml = "NVML_SUCCESS == r";
+constexpr std::string_view kCublas = "CUBLAS_STATUS_ALLOC_FAILED";
+constexpr std::string_view kDriverError = "CUDA_ERROR_OUT_OF_MEMORY";
+constexpr std::string_view kStartUpCheck = "Free memory on device (";
+constexpr std::string_view kNoCacheBlocks = "No available memory for the cache blocks";
+constexpr std::string_view kLargeBlock = "can NOT allocate memory block with size larger than";
+constexpr std::string_view kHostAllocator = "DefaultCPUAllocator: ";
+constexpr std::string_view kInvalidBuffer = "Invalid buffer size: ";
+
+constexpr std::array kPhrases = {kOutOfMemory,
+                                 kExceeds,
+                                 kPartial,
+                                 kNvml,
+                                 kCublas,
+                                 kDriverError,
+                                 kStartUpCheck,
+                                 kNoCacheBlocks,
+                                 kLargeBlock,
+                                 kHostAllocator,
+                                 kInvalidBuffer};
+
+// How far behind a message's start its parts may lie; a list of many processes is the longest.
+constexpr std::size_t kReach = 4000;
+
+bool is_unavailable(const Bounds& bounds) {
+  return bounds.high == policy::kUnlimited;
+}
+
+std::optional<Bounds> if_available(std::optional<Bounds> bounds) {
+  return bounds && !is_unavailable(*bounds) ? bounds : std::nullopt;
+}
+
+/// The text in front of `at` on the same line, at most `length` bytes.
+std::string_view before(std::string_view window, std::size_t at, std::size_t length) {
+  const std::size_t start = at - std::min(at, length);
+  return window.substr(start, at - start);
+}
+
+class Reader {
+ public:
+  Reader(std::string_view window, std::size_t at)
+      : window_(window)
+      , at_(at)
+      , cursor_(window, at) {}
+
+  [[nodiscard]] std::optional<ReadMessage> run() {
+    if (!read()) return std::nullopt;
+    derive_sums();
+    message_.format = format_of(message_, window_.substr(0, std::min(window_.size(), kReach)));
+    return ReadMessage{std::move(message_), cursor_.at()};
+  }
+
+ private:
+  bool read() {
+    if (cursor_.pass(kExceeds)) return read_async();
+    if (cursor_.pass(kOutOfMemory)) return read_out_of_memory();
+    if (cursor_.pass(kPartial)) return read_partial();
+    if (cursor_.pass(kNvml)) return read_assertion();
+    if (cursor_.pass(kStartUpCheck)) return read_check();
+    if (cursor_.pass(kLargeBlock)) return read_large_block();
+    if (cursor_.pass(kNoCacheBlocks)) return be(Shape::kCheck, Backend::kNone);
+    if (cursor_.pass(kCublas)) return be(Shape::kBare, Backend::kCuda);
+    if (cursor_.pass(kDriverError)) return read_driver_error();
+    if (cursor_.pass(kHostAllocator)) return read_host_allocator();
+    if (cursor_.pass(kInvalidBuffer)) return read_invalid_buffer();
+    return false;
+  }
+
+  bool be(Shape shape, Backend backend) {
+    message_.shape = shape;
+    message_.backend = backend;
+    return true;
+  }
+
+  // --- "... out of memory": whose it is stands in front of it. ----------------------------------
+
+  bool read_out_of_memory() {
+    const std::string_view front = before(window_, at_, 120);
+    if (front.ends_with("MPS backend ")) return read_mps();
+    static constexpr std::array<std::pair<std::string_view, Backend>, 4> kNames = {
+        {{"CUDA ", Backend::kCuda},
+         {"HIP ", Backend::kHip},
+         {"XPU ", Backend::kXpu},
+         {"NPU ", Backend::kNpu}}};
+    for (const auto& [name, backend] : kNames) {
+      if (front.ends_with(name)) return read_pytorch(backend);
+    }
+    return read_bare(front);
+  }
+
+  bool read_pytorch(Backend backend) {
+    be(Shape::kBare, backend);
+    if (cursor_.pass(". Allocation was preemptively rejected because it would exceed "
+                     "per_process_memory_fraction limit. Requested size: ")) {
+      message_.shape = Shape::kRejected;
+      if (const auto bytes = cursor_.count()) message_.figures.request = model::exactly(*bytes);
+      return true;
+    }
+    if (!cursor_.pass(". Tried to allocate ") && !cursor_.pass("! Tried to allocate ") &&
+        !cursor_.pass(" Tried to allocate ")) {
+      return true;
+    }
+    message_.shape = Shape::kRequest;
+    if (cursor_.pass("more than 1EB memory")) {
+      message_.shape = Shape::kBeyond;
+      return true;
+    }
+    message_.figures.request = if_available(cursor_.size());
+    if (!message_.figures.request) return true;
+    return read_device_part();
+  }
+
+  bool read_device_part() {
+    if (cursor_.pass(" (GPU ") || cursor_.pass(" (NPU ")) return read_old();
+    if (cursor_.pass(". GPU ") || cursor_.pass(". NPU ")) return read_new();
+    // PyTorch 2.3 printed the device's number as a character, which ended the text.
+    message_.cut_short = cursor_.pass(". GPU") || cursor_.at_end();
+    return true;
+  }
+
+  /// A figure followed by `words`; without them nothing is passed.
+  bool figure(std::optional<Bounds>& into, std::string_view words) {
+    JoinedCursor probe = cursor_;
+    const auto bounds = probe.size();
+    if (!bounds || !probe.pass(words)) return false;
+    into = if_available(bounds);
+    cursor_ = probe;
+    return true;
+  }
+
+  void read_device() {
+    if (const auto device = cursor_.count(); device && *device < 4096) {
+      message_.device = static_cast<std::int32_t>(*device);
+    }
+  }
+
+  // "(GPU 0; T total capacity; A already allocated; [C current active;] F free; [L allowed;]
+  //   C cached)", or "V reserved in total by PyTorch)".
+  bool read_old() {
+    Figures& figures = message_.figures;
+    static_cast<void>(cursor_.pass(" "));
+    read_device();
+    if (!cursor_.pass("; ")) return true;
+    message_.shape = Shape::kOld;
+    if (!figure(figures.total, " total capacity; ")) return cut();
+    return read_old_rest();
+  }
+
+  bool read_old_rest() {
+    Figures& figures = message_.figures;
+    std::optional<Bounds> ignored;
+    if (!figure(figures.allocated, " already allocated; ")) return cut();
+    static_cast<void>(figure(ignored, " current active; "));
+    if (!figure(figures.free, " free; ")) return cut();
+    static_cast<void>(figure(figures.limit, " allowed; "));
+    if (figure(figures.gap, " cached")) return true;
+    if (!figure(figures.reserved, " reserved in total by PyTorch")) return cut();
+    return true;
+  }
+
+  bool cut() {
+    message_.cut_short = true;
+    return true;
+  }
+
+  // "0 has a total capacity of T of which F is free. {processes} [L allowed; ] Of the allocated
+  // memory
+  //  A is allocated by PyTorch, [with P allocated in private pools (...), ] and G is reserved ..."
+  bool read_new() {
+    Figures& figures = message_.figures;
+    read_device();
+    if (!cursor_.pass(" has a total capac")) return cut();
+    static_cast<void>(cursor_.pass("i"));  // 2.1 left it out
+    if (!cursor_.pass("ty of ")) return cut();
+    message_.shape = Shape::kNew;
+    figures.total = if_available(cursor_.size());
+    if (cursor_.pass(" of which ") && !figure(figures.free, " is free")) return cut();
+    read_processes();
+    if (!cursor_.pass_through("Of the allocated memory ", kReach)) return cut();
+    if (!figure(figures.allocated, " is allocated by PyTorch, ")) return cut();
+    if (cursor_.pass("with ")) {
+      static_cast<void>(figure(figures.private_pools, " allocated in private pools"));
+      if (!cursor_.pass_through("and ", 80)) return cut();
+    } else if (!cursor_.pass("and ")) {
+      return cut();
+    }
+    if (!figure(figures.gap, " is reserved by PyTorch but unallocated")) return cut();
+    return true;
+  }
+
+  // Sentences between "is free." and "Of the allocated memory": uses by process, then the limit.
+  void read_processes() {
+    JoinedCursor end = cursor_;
+    if (!end.pass_through("Of the allocated memory ", kReach)) end = cursor_;
+    constexpr std::size_t kMaxProcesses = 64;
+    for (std::size_t i = 0; i < kMaxProcesses && cursor_.at() < end.at(); ++i) {
+      JoinedCursor probe = cursor_;
+      if (!probe.pass_through("process ", end.at() - probe.at())) break;
+      const bool own = probe.pass("has ");
+      std::string pid;
+      if (!own) {
+        pid = probe.word();
+        if (!probe.pass(" has ")) break;
+      }
+      const auto bytes = probe.size();
+      if (!bytes || !probe.pass(" memory in use")) break;
+      static_cast<void>(probe.pass("."));
+      cursor_ = probe;
+      if (own) {
+        message_.figures.process = if_available(bytes);
+      } else if (!is_unavailable(*bytes)) {
+        message_.figures.processes.push_back({pid, *bytes});
+      }
+    }
+    static_cast<void>(cursor_.pass("."));
+    static_cast<void>(cursor_.pass(" "));
+    static_cast<void>(figure(message_.figures.limit, " allowed;"));
+  }
+
+  bool read_mps() {
+    be(Shape::kMps, Backend::kMps);
+    Figures& figures = message_.figures;
+    if (!cursor_.pass(" (MPS allocated: ") || !figure(figures.allocated, ", other allocations: ") ||
+        !figure(figures.other_allocations, ", max allowed: ") || !figure(figures.limit, "). ")) {
+      return cut();
+    }
+    if (!cursor_.pass("Tried to allocate ")) return cut();
+    figures.request = if_available(cursor_.size());
+    static_cast<void>(cursor_.pass(" on "));
+    return true;
+  }
+
+  // Errors without PyTorch's figures. What stands in front tells an error from prose.
+  bool read_bare(std::string_view front) {
+    static constexpr std::array<std::string_view, 8> kFronts = {"error: ",
+                                                                "error (2) : ",
+                                                                "failed: ",
+                                                                "RESOURCE_EXHAUSTED: ",
+                                                                "cudaErrorMemoryAllocation: ",
+                                                                "hipErrorOutOfMemory: ",
+                                                                "allocate memory: ",
+                                                                "runtime error: "};
+    const bool is_error =
+        std::ranges::any_of(kFronts,
+                            [front](std::string_view end) { return front.ends_with(end); }) ||
+        front.find("CUDA error") != std::string_view::npos;
+    if (!is_error) return false;
+    const bool is_hip =
+        front.find("HIP") != std::string_view::npos || front.find("hip") != std::string_view::npos;
+    be(Shape::kBare, is_hip ? Backend::kHip : Backend::kCuda);
+    if (front.ends_with("RESOURCE_EXHAUSTED: ")) message_.backend = Backend::kNone;
+    if (cursor_.pass(" while trying to allocate ")) {
+      message_.figures.request = if_available(cursor_.size());
+      message_.shape = Shape::kRequest;
+    } else {
+      read_request_in_front();
+    }
+    return true;
+  }
+
+  // "allocating 1024.00 MiB on device 0: cudaMalloc failed: out of memory" (llama.cpp).
+  void read_request_in_front() {
+    const std::string_view line = before(window_, at_, 200);
+    const auto start = line.rfind("allocating ");
+    if (start == std::string_view::npos) return;
+    JoinedCursor front(line, start);
+    if (!front.pass("allocating ")) return;
+    message_.figures.request = if_available(front.size());
+    if (front.pass(" on device ")) {
+      if (const auto device = front.count(); device && *device < 4096) {
+        message_.device = static_cast<std::int32_t>(*device);
+      }
+    }
+    if (message_.figures.request) message_.shape = Shape::kRequest;
+  }
+
+  // --- The other phrases. ------------------------------------------------------------------------
+
+  // "Allocation on device 0 would exceed allowed memory. (out of memory)" and a list of figures.
+  bool read_async() {
+    be(Shape::kAsync, Backend::kAsync);
+    Figures& figures = message_.figures;
+    const std::string_view front = before(window_, at_, 40);
+    if (const auto place = front.rfind("device "); place != std::string_view::npos) {
+      JoinedCursor number(front, place + std::string_view("device ").size());
+      if (const auto device = number.count(); device && *device < 4096) {
+        message_.device = static_cast<std::int32_t>(*device);
+      }
+    }
+    static_cast<void>(cursor_.pass(". (out of memory)"));
+    const auto labelled = [this](std::string_view label, std::optional<Bounds>& into) {
+      JoinedCursor probe = cursor_;
+      if (!probe.pass_through(label, 200) || !probe.pass(" : ")) return;
+      into = if_available(probe.size());
+      cursor_ = probe;
+    };
+    labelled("Currently allocated", figures.allocated);
+    labelled("Requested", figures.request);
+    labelled("Device limit", figures.total);
+    labelled("Free (according to CUDA)", figures.free);
+    labelled("PyTorch limit (set by user-supplied memory fraction)", figures.limit);
+    message_.cut_short = !figures.request;
+    return true;
+  }
+
+  // The figures of an old message whose first words are lost: "(GPU 0; T total capacity; ...".
+  bool read_partial() {
+    const std::string_view front = before(window_, at_, 60);
+    const auto start = front.rfind("(GPU");
+    if (start == std::string_view::npos) return false;
+    be(Shape::kOld, Backend::kCuda);
+    cursor_ = JoinedCursor(window_, at_ - (front.size() - start));
+    if (!cursor_.pass("(GPU ")) return false;
+    static_cast<void>(cursor_.pass(" "));
+    read_device();
+    if (!cursor_.pass("; ") || !figure(message_.figures.total, " total capacity; ")) return false;
+    message_.cut_short = true;
+    return read_old_rest();
+  }
+
+  bool read_assertion() {
+    if (!cursor_.pass(" INTERNAL ASSERT FAILED")) return false;
+    return be(Shape::kReplaced, Backend::kCuda);
+  }
+
+  // "Free memory on device (F/T GiB) on startup is less than desired GPU memory utilization (u,
+  // R)."
+  bool read_check() {
+    be(Shape::kCheck, Backend::kNone);
+    JoinedCursor probe = cursor_;
+    if (const auto free = probe.size(); free) message_.figures.free = free;
+    if (cursor_.pass_through("/", 20)) message_.figures.total = if_available(cursor_.size());
+    if (cursor_.pass_through("utilization (", 120) && cursor_.pass_through(", ", 12)) {
+      message_.figures.request = if_available(cursor_.size());
+    }
+    return true;
+  }
+
+  // "... larger than 4GB! Tried to allocate R (GPU  0; T total capacity; ..." (XPU).
+  bool read_large_block() {
+    be(Shape::kRequest, Backend::kXpu);
+    if (!cursor_.pass_through("Tried to allocate ", 40)) return cut();
+    message_.figures.request = if_available(cursor_.size());
+    return read_device_part();
+  }
+
+  // "failed to allocate 17.79G (19104890880 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY".
+  bool read_driver_error() {
+    be(Shape::kBare, Backend::kCuda);
+    const std::string_view front = before(window_, at_, 160);
+    const auto end = front.rfind(" bytes");
+    if (end == std::string_view::npos) return true;
+    std::size_t start = end;
+    while (start > 0 && front[start - 1] >= '0' && front[start - 1] <= '9')
+      --start;
+    JoinedCursor number(front, start);
+    if (const auto bytes = number.count()) {
+      message_.figures.request = model::exactly(*bytes);
+      message_.shape = Shape::kRequest;
+    }
+    return true;
+  }
+
+  bool read_host_allocator() {
+    if (!cursor_.pass("not enough memory") && !cursor_.pass("can't allocate memory")) return false;
+    return be(Shape::kBare, Backend::kNone);
+  }
+
+  bool read_invalid_buffer() {
+    be(Shape::kRequest, Backend::kMps);
+    message_.figures.request = if_available(cursor_.size());
+    return message_.figures.request.has_value();
+  }
+
+  // --- What follows from the printed figures. ----------------------------------------------------
+
+  void derive_sums() {
+    Figures& figures = message_.figures;
+    if (message_.shape == Shape::kNew && figures.allocated && figures.gap) {
+      figures.reserved = *figures.allocated + *figures.gap;
+      if (figures.private_pools) {
+        // The printed "allocated" includes the idle bytes of private pools.
+        figures.gap = *figures.gap + *figures.private_pools;
+        figures.allocated = *figures.allocated - *figures.private_pools;
+      }
+    } else if (figures.allocated && figures.gap) {
+      figures.reserved = *figures.allocated + *figures.gap;
+    } else if (figures.allocated && figures.reserved) {
+      figures.gap = *figures.reserved - *figures.allocated;
+    }
+    const bool is_driver_request = message_.shape == Shape::kOld || message_.shape == Shape::kNew ||
+                                   message_.shape == Shape::kRequest;
+    if (figures.request) {
+      figures.tensor = is_driver_request ? tensor_behind(*figures.request) : *figures.request;
+    }
+  }
+
+  std::string_view window_;
+  std::size_t at_;
+  JoinedCursor cursor_;
+  Message message_;
+};
+
+}  // namespace
+
+std::string_view to_string(Backend backend) {
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "cuda", "hip", "xpu", "mps", "npu", "async", "none"};
+  return kNames[static_cast<std::size_t>(backend)];
+}
+
+std::span<const std::string_view> message_phrases() {
+  return kPhrases;
+}
+
+std::optional<ReadMessage> read_message(std::string_view window, std::size_t at) {
+  return Reader(window, at).run();
+}
+
+}  // namespace fragscope::explain

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams a log of any size through a phrase scanner and hands over the lines that hold a phrase,
+// with what follows them. Memory is bounded whatever the log and its lines are like; a plain file
+// or pipe is never held whole. Not thread-safe.
+#pragma once
+
+#include "analyzer/ingest/pickle/machine.hpp"
+#include "analyzer/logtext/phrase_scanner.hpp"
+#include "trace/result.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace fragscope::logtext {
+
+/// A line that holds a phrase. The views are valid during the call only.
+struct LineHit {
+  std::uint64_t number = 0;  ///< From 1.
+  std::string_view
+      line;  ///< Raw, without its line end. Of an overlong line the part around the phrase.
+  std::string_view rest;  ///< Raw, what follows the line, at least 16 KiB unless the log ends.
+};
+
+struct LogTotals {
+  std::uint64_t bytes = 0;
+  std::uint64_t lines = 0;
+};
+
+/// Reads `path` ("-" is standard input; .gz and .zst by content) and calls `use` for each such
+/// line, in order. An overlong line with phrases far apart is handed over in several parts. Fails:
+/// unreadable, a directory, damaged compression. An empty log is none.
+[[nodiscard]] Result<LogTotals> read_log(const std::string& path,
+                                         const PhraseScanner& scanner,
+                                         const std::function<void(const LineHit&)>& use,
+                                         const ingest::ProgressFn& progress = {});
+
+}  // namespace fragscope::logtext

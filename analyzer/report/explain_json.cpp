@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/report/explain_json.hpp"
+
+#include "analyzer/explain/finding_text.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace fragscope::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using explain::Bounds;
+using explain::Figures;
+using explain::Finding;
+using explain::Message;
+
+Json bounds_json(const std::optional<Bounds>& bounds) {
+  if (!bounds) return nullptr;
+  return {{"low_bytes", bounds->low}, {"high_bytes", bounds->high}};
+}
+
+Json numbers_json(const Figures& figures) {
+  Json numbers;
+  numbers["request"] = bounds_json(figures.request);
+  numbers["tensor"] = bounds_json(figures.tensor);
+  numbers["total"] = bounds_json(figures.total);
+  numbers["free"] = bounds_json(figures.free);
+  numbers["allocated"] = bounds_json(figures.allocated);
+  numbers["reserved"] = bounds_json(figures.reserved);
+  numbers["gap"] = bounds_json(figures.gap);
+  numbers["private_pools"] = bounds_json(figures.private_pools);
+  numbers["limit"] = bounds_json(figures.limit);
+  numbers["process"] = bounds_json(figures.process);
+  numbers["outside"] = bounds_json(explain::outside_bytes(figures));
+  if (figures.other_allocations) {
+    numbers["other_allocations"] = bounds_json(figures.other_allocations);
+  }
+  numbers["processes"] = Json::array();
+  for (const explain::ProcessUse& use : figures.processes) {
+    numbers["processes"].push_back(
+        {{"pid", use.pid}, {"low_bytes", use.bytes.low}, {"high_bytes", use.bytes.high}});
+  }
+  return numbers;
+}
+
+Json verdict_json(const Finding& finding) {
+  Json also = Json::array();
+  for (const explain::Kind kind : finding.also)
+    also.push_back(explain::to_string(kind));
+  const std::string_view basis = explain::to_string(finding.basis);
+  return {{"kind", explain::to_string(finding.kind)},
+          {"also", std::move(also)},
+          {"basis", basis.empty() ? Json() : Json(basis)},
+          {"certainty", finding.certain ? "certain" : "possible"},
+          {"text", finding.text}};
+}
+
+Json report_json(const explain::Report& report) {
+  const Message& message = report.message;
+  Json object;
+  object["line"] = message.line;
+  object["count"] = message.count;
+  object["backend"] = explain::to_string(message.backend);
+  object["format"] = message.format;
+  object["device"] = message.device ? Json(*message.device) : Json();
+  object["process"] = message.process.empty() ? Json() : Json(message.process);
+  object["numbers"] = numbers_json(message.figures);
+  object["verdict"] = verdict_json(report.finding);
+  object["notes"] = report.finding.notes;
+  object["next"] = report.finding.next;
+  object["message"] = message.text;
+  return object;
+}
+
+Json timeline_json(const stages::Timeline& timeline) {
+  const auto name = [](const std::optional<stages::Stage>& stage) {
+    return stage ? Json(stages::to_string(*stage)) : Json();
+  };
+  Json object;
+  object["process"] = timeline.process.empty() ? Json() : Json(timeline.process);
+  object["engine"] = timeline.engine;
+  object["version"] = timeline.version.empty() ? Json() : Json(timeline.version);
+  object["stages"] = Json::array();
+  for (const stages::StageRecord& stage : timeline.stages) {
+    object["stages"].push_back({{"stage", stages::to_string(stage.stage)},
+                                {"first_line", stage.first_line},
+                                {"last_line", stage.last_line},
+                                {"seconds", stage.seconds ? Json(*stage.seconds) : Json()},
+                                {"completed", stage.completed},
+                                {"facts", stage.facts}});
+  }
+  object["last_completed"] = name(timeline.last_completed);
+  object["failing"] = name(timeline.failing);
+  object["recovered"] = Json::array();
+  for (const stages::Stage stage : timeline.recovered) {
+    object["recovered"].push_back(stages::to_string(stage));
+  }
+  object["ready"] = timeline.ready;
+  return object;
+}
+
+}  // namespace
+
+std::string explain_json(const explain::Explanation& explanation,
+                         std::string_view tool_version,
+                         const std::string& path) {
+  Json root;
+  root["schema"] = 1;
+  root["fragscope"] = tool_version;
+  root["input"] = {{"path", path},
+                   {"input_bytes", explanation.totals.bytes},
+                   {"lines", explanation.totals.lines}};
+  root["reports"] = Json::array();
+  for (const explain::Report& report : explanation.reports) {
+    root["reports"].push_back(report_json(report));
+  }
+  root["dropped_reports"] = explanation.dropped_count;
+  root["timelines"] = Json::array();
+  for (const stages::Timeline& timeline : explanation.timelines) {
+    root["timelines"].push_back(timeline_json(timeline));
+  }
+  // Logs may hold any bytes; what is no UTF-8 is replaced, never an error.
+  return root.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace fragscope::report
