@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Words of failure that belong to no one engine: what allocators, drivers, Python and the system
+// say. Sentences that only warn of running out of memory do not have them.
+#include "analyzer/stages/vocabulary/phrase.hpp"
+
+namespace fragscope::stages {
+namespace {
+
+using enum Meaning;
+
+constexpr Engine kAny = Engine::kNone;
+
+constexpr Phrase kPhrases[] = {
+    {"Traceback (most recent call last)", kAny, kTraceback},
+    {".py\", line ", kAny, kFrame},
+
+    {"CUDA out of memory", kAny, kOutOfMemory},
+    {"HIP out of memory", kAny, kOutOfMemory},
+    {"XPU out of memory", kAny, kOutOfMemory},
+    {"NPU out of memory", kAny, kOutOfMemory},
+    {"MPS backend out of memory", kAny, kOutOfMemory},
+    {"OutOfMemoryError", kAny, kOutOfMemory},
+    {"error: out of memory", kAny, kOutOfMemory},
+    {"failed: out of memory", kAny, kOutOfMemory},
+    {"(out of memory)", kAny, kOutOfMemory},
+    {"'out of memory'", kAny, kOutOfMemory},
+    {"CUDA runtime error in ", kAny, kOutOfMemory, {}, {}, "out of memory"},
+    {"would exceed allowed memory", kAny, kOutOfMemory},
+    {"hipErrorOutOfMemory", kAny, kOutOfMemory},
+    {"cudaErrorMemoryAllocation", kAny, kOutOfMemory},
+    {"ErrorOutOfDeviceMemory", kAny, kOutOfMemory},
+    {"CUBLAS_STATUS_ALLOC_FAILED", kAny, kOutOfMemory},
+    {"CUDNN_STATUS_ALLOC_FAILED", kAny, kOutOfMemory},
+    {"RESOURCE_EXHAUSTED", kAny, kOutOfMemory},
+
+    // Host memory.
+    {"DefaultCPUAllocator: ", kAny, kOutOfMemory},
+    {"Cannot allocate memory", kAny, kOutOfMemory},
+    {"killed due to memory pressure", kAny, kFailHere},
+    {"killed due to the node running low on memory", kAny, kFailHere},
+    {"Signals.SIGKILL: 9", kAny, kFailHere},
+    {"Killed process ", kAny, kFailHere},
+    {"Killed     ", kAny, kKilled},
+    {"exit code 137", kAny, kFailHere},
+    {"OOMKilled", kAny, kFailHere},
+
+    // Last lines of a traceback. Names in full, since shorter words would stand in every log.
+    {"RuntimeError: ", kAny, kException},
+    {"ValueError: ", kAny, kException},
+    {"TypeError: ", kAny, kException},
+    {"AssertionError", kAny, kException},
+    {"AttributeError: ", kAny, kException},
+    {"NotImplementedError", kAny, kException},
+    {"AcceleratorError: ", kAny, kException},
+    {"SafetensorError: ", kAny, kException},
+    {"DistBackendError: ", kAny, kException},
+    {"FileNotFoundError: ", kAny, kException},
+    {"ModuleNotFoundError: ", kAny, kException},
+    {"ImportError: ", kAny, kException},
+    {"MemoryError", kAny, kException},
+    {"terminate called after throwing", kAny, kFollowUp},
+    {"Segmentation fault", kAny, kFollowUp},
+};
+
+}  // namespace
+
+std::span<const Phrase> failure_phrases() {
+  return kPhrases;
+}
+
+}  // namespace fragscope::stages

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/stages/timeline.hpp"
+#include "analyzer/stages/vocabulary/bar.hpp"
+#include "analyzer/stages/vocabulary/phrase.hpp"
+#include "trace/check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+namespace fragscope::stages {
+namespace {
+
+/// Finds every phrase in one pass: phrases are chained by their first two bytes.
+class PhraseIndex {
+ public:
+  PhraseIndex() {
+    for (const auto table :
+         {serving_phrases(), local_phrases(), training_phrases(), failure_phrases()}) {
+      for (const Phrase& phrase : table)
+        add(phrase);
+    }
+    for (const std::string_view text : kBarPhrases)
+      texts_.push_back(text);
+    std::ranges::sort(texts_);
+    texts_.erase(std::unique(texts_.begin(), texts_.end()), texts_.end());
+  }
+
+  void find(std::string_view text, std::vector<const Phrase*>& found) const {
+    found.clear();
+    for (std::size_t i = 0; i + 1 < text.size(); ++i) {
+      std::uint16_t at = first_[key_of(text.substr(i))];
+      for (; at != 0; at = entries_[at - 1U].next) {
+        const Phrase& phrase = *entries_[at - 1U].phrase;
+        if (!text.substr(i).starts_with(phrase.text)) continue;
+        if (text.find(phrase.also) == std::string_view::npos) continue;
+        if (std::ranges::find(found, &phrase) == found.end()) found.push_back(&phrase);
+      }
+    }
+    std::ranges::stable_sort(found, {}, &Phrase::meaning);
+  }
+
+  [[nodiscard]] std::span<const std::string_view> texts() const { return texts_; }
+
+ private:
+  struct Entry {
+    const Phrase* phrase;
+    std::uint16_t next;  ///< Index + 1 of the next one with the same key; 0: none.
+  };
+
+  static std::size_t key_of(std::string_view text) {
+    return static_cast<std::size_t>(static_cast<unsigned char>(text[0])) * 256 +
+           static_cast<unsigned char>(text[1]);
+  }
+
+  void add(const Phrase& phrase) {
+    FRAGSCOPE_CHECK(phrase.text.size() >= 2);
+    std::uint16_t& head = first_[key_of(phrase.text)];
+    entries_.push_back({&phrase, head});
+    head = static_cast<std::uint16_t>(entries_.size());
+    texts_.push_back(phrase.text);
+  }
+
+  std::array<std::uint16_t, 65536> first_{};
+  std::vector<Entry> entries_;
+  std::vector<std::string_view> texts_;
+};
+
+const PhraseIndex& phrase_index() {
+  static const std::unique_ptr<const PhraseIndex> kIndex = std::make_unique<PhraseIndex>();
+  return *kIndex;
+}
+
+}  // namespace
+
+void find_phrases(std::string_view text, std::vector<const Phrase*>& found) {
+  phrase_index().find(text, found);
+}
+
+std::span<const std::string_view> stage_phrases() {
+  return phrase_index().texts();
+}
+
+}  // namespace fragscope::stages
