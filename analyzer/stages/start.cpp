@@ -431,7 +431,7 @@ Timeline Start::timeline_of(const Failure* failure) const {
       span.last_line = std::max(span.last_line, failure->last_line);
     }
     if (span.first_line == 0) continue;
-    TimelineStage shown;
+    StageRecord shown;
     shown.stage = stage;
     shown.first_line = span.first_line;
     shown.last_line = span.last_line;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One start of an engine while its log is being read: how far it and each of its processes are,
-// what failed and what was survived. `timeline` decides which start a line belongs to.
+// what failed and what was survived. `timeline_builder` decides which start a line belongs to.
 #pragma once
 
 #include "analyzer/logtext/log_line.hpp"
 #include "analyzer/stages/failure.hpp"
 #include "analyzer/stages/progress.hpp"
-#include "analyzer/stages/timeline.hpp"
+#include "analyzer/stages/timeline_builder.hpp"
 #include "analyzer/stages/vocabulary/phrase.hpp"
 
 #include <array>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vocabulary as data: which words of which engine mean what. One table for each family of
-// engines, one for the words of failure; the logic that uses them is in timeline.cpp and start.cpp.
+// engines, one for the words of failure; the logic that uses them is in timeline_builder.cpp and
+// start.cpp.
 #pragma once
 
 #include "analyzer/stages/stage.hpp"

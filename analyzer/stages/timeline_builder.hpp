@@ -17,7 +17,7 @@
 
 namespace fragscope::stages {
 
-struct TimelineStage {
+struct StageRecord {
   Stage stage = Stage::kBeforeLaunch;
   std::uint64_t first_line = 0;
   std::uint64_t last_line = 0;
@@ -28,10 +28,10 @@ struct TimelineStage {
 
 /// One start of an engine, with all its processes; also one for a rank that failed elsewhere.
 struct Timeline {
-  std::string process;      ///< Whose failure this is about; empty if the log does not say.
-  std::string_view engine;  ///< "vllm"; empty if no line shows it.
-  std::string version;      ///< Empty if no line shows it.
-  std::vector<TimelineStage> stages;  ///< Those that have lines, in order.
+  std::string process;              ///< Whose failure this is about; empty if the log does not say.
+  std::string_view engine;          ///< "vllm"; empty if no line shows it.
+  std::string version;              ///< Empty if no line shows it.
+  std::vector<StageRecord> stages;  ///< Those that have lines, in order.
   std::optional<Stage> last_completed;
   std::optional<Stage> failing;
   std::vector<Stage> recovered;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/stages/timeline.hpp"
+#include "analyzer/stages/timeline_builder.hpp"
 
 #include "analyzer/stages/fact.hpp"
 #include "analyzer/stages/start.hpp"
