@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a command on fixtures and compares all that it prints, and its exit code, with a file.
+
+  run_golden.py --tool build/dev/bin/fragscope           all of them
+  run_golden.py --tool ... demo_oom.analyze.txt          one
+  FRAGSCOPE_UPDATE_GOLDEN=1 run_golden.py --tool ...     writes the files; read the diff
+
+Runs from the repository's root. A file that no case names is a failure, too.
+"""
+
+import argparse
+import difflib
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+
+from golden_cases import CASES
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+
+def run(tool, case):
+    """Standard output, standard error and exit code as one text."""
+    environment = {key: value for key, value in os.environ.items()
+                   if key not in ("NO_COLOR", "CLICOLOR_FORCE")}
+    stdin = open(ROOT / case.stdin, "rb") if case.stdin else subprocess.DEVNULL
+    done = subprocess.run([tool, *case.arguments], cwd=ROOT, stdin=stdin, capture_output=True,
+                          timeout=60, env=environment, check=False)
+    out = done.stdout.decode()
+    if "--json" in case.options:
+        parsed = json.loads(out)
+        parsed["fragscope"] = "VERSION"
+        out = json.dumps(parsed, indent=1) + "\n"
+    text = "$ fragscope " + " ".join(case.arguments)
+    if case.stdin:
+        text += " < " + case.stdin
+    text += "\n" + out
+    if done.stderr:
+        text += "--- standard error\n" + done.stderr.decode()
+    return text.replace("\x1b", "<ESC>") + f"--- exit code {done.returncode}\n"
+
+
+def check(tool, case, update):
+    """Whether the case prints what its file holds; writes the file if wanted."""
+    got = run(tool, case)
+    path = HERE / case.golden
+    if update:
+        path.write_text(got)
+        return True
+    want = path.read_text() if path.exists() else ""
+    if got == want:
+        return True
+    sys.stdout.writelines(difflib.unified_diff(
+        want.splitlines(True), got.splitlines(True), f"tests/golden/{case.golden}", "printed now"))
+    return False
+
+
+def files_without_case():
+    named = {case.golden for case in CASES}
+    return sorted(path.name for path in HERE.glob("*.txt")
+                  if path.name not in named and path.name != "CMakeLists.txt")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Compares printed text with files.")
+    parser.add_argument("--tool")
+    parser.add_argument("--list", action="store_true", help="names of the golden files")
+    parser.add_argument("golden", nargs="*")
+    arguments = parser.parse_args()
+    if arguments.list:
+        print("\n".join(case.golden for case in CASES))
+        return 0
+    cases = [case for case in CASES if not arguments.golden or case.golden in arguments.golden]
+    update = os.environ.get("FRAGSCOPE_UPDATE_GOLDEN") == "1"
+    tool = os.path.abspath(arguments.tool)
+    failed = [case.golden for case in cases if not check(tool, case, update)]
+    if not arguments.golden:
+        failed += [f"{name}: no case names it" for name in files_without_case()]
+    if failed:
+        print("\nnot as expected:", *failed, sep="\n  ")
+        print("Where the new text is right: FRAGSCOPE_UPDATE_GOLDEN=1, and read the diff.")
+    return 1 if failed or not cases else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
