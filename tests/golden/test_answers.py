@@ -247,6 +247,36 @@ class AnswersTest(unittest.TestCase):
             with self.subTest(fixture=fixture):
                 self.assertIn(signal, [each["signal"] for each in answer(fixture)["trust"]])
 
+    def test_frees_without_their_hand_out_are_counted(self):
+        signals = [each["signal"] for each in answer("trap_unmatched_frees")["trust"]]
+        self.assertIn("unmatched-frees", signals)
+
+    def test_the_pool_of_a_vanished_hole_is_no_proof(self):
+        # The hole truly lies in a private pool; the file, of 2.6, cannot tell.
+        verdict = answer("trap_segment_vanished")["failures"][0]["verdict"]
+        self.assertEqual(verdict["certainty"], "possible", verdict["kind"])
+
+    def test_the_cheapest_pins_may_be_whole_segments(self):
+        # Five segments of 160 MiB with 40 MiB live each, against weights of 4 GiB in one block; and
+        # two of 670 MiB with 70 MiB live each, against weights of 1.59 GiB.
+        for fixture, live_mib in (("verdict_fragmented_across_segments", 200),
+                                  ("trap_adjacent_segments", 140)):
+            with self.subTest(fixture=fixture):
+                pins = answer(fixture)["failures"][0]["pins"]
+                self.assertEqual(pins["live_bytes"] / MIB, live_mib)
+
+    def test_redacting_hides_the_name_of_the_log(self):
+        for asked in ("4.00", "9.00"):
+            with tempfile.NamedTemporaryFile("w", suffix=".log", prefix="customer") as log:
+                log.write(f"CUDA out of memory. Tried to allocate {asked} GiB. GPU 0 has a total "
+                          "capacity of 23.69 GiB of which 2.39 GiB is free. \n")
+                log.flush()
+                for form in ((), ("--json",)):
+                    with self.subTest(asked=asked, form=form):
+                        done = run("fixtures/verdict_external.pickle", "--redact", "--log",
+                                   log.name, *form)
+                        self.assertNotIn("customer", done.stdout)
+
     def test_sound_evidence_is_not_doubted(self):
         for fixture in ("demo_oom", "verdict_capacity", "era_2_5_annotations", "era_2_15_host"):
             with self.subTest(fixture=fixture):

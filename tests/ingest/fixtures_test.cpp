@@ -164,7 +164,7 @@ constexpr Refusal kRefusals[] = {
     {"no_segments.pickle", kForeign},
     {"not_utf8.pickle", kForeign},
     {"odd_setitems.pickle", kDamaged},
-    {"other_dict.pickle", kDamaged},
+    {"other_dict.pickle", kForeign},
     {"persistent_id.pickle", kForeign},
     {"png.pickle", kForeign},
     {"protocol_9.pickle", kForeign},

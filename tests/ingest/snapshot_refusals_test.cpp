@@ -235,6 +235,14 @@ TEST(SnapshotRefusals, OtherShapesThanASnapshot) {
   });
 }
 
+TEST(SnapshotRefusals, NothingAtAllIsDamaged) {
+  const auto recording = read_torch_snapshot({});
+
+  ASSERT_FALSE(recording);
+  EXPECT_EQ(recording.error().code, ErrorCode::kDamaged);
+  EXPECT_EQ(recording.error().byte_offset, 0U);
+}
+
 TEST(SnapshotRefusals, MessagesAreOneLineOfPlainText) {
   Json snapshot = small_snapshot();
   block_of(snapshot, 0)["state"] = "x\n\x1b[31m\xff" + std::string(500, 'y');

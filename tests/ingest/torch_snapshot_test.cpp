@@ -154,6 +154,19 @@ TEST(TorchSnapshot, SkipsUnknownKeysEverywhere) {
   EXPECT_EQ(facts(read_or_die(snapshot)), plain);
 }
 
+// Annotations carry whatever keys a program gave them; a key that means something elsewhere in a
+// snapshot means nothing there.
+TEST(TorchSnapshot, SkipsAnnotationsWhateverTheirKeysAre) {
+  const std::string plain = facts(read_or_die(small_snapshot()));
+  for (const std::string_view key : {"state", "action", "blocks", "real_size", "line", "conf"}) {
+    Json snapshot = small_snapshot();
+    snapshot["external_annotations"].push_back(
+        {{"name", "step 1"}, {"stage", "START"}, {"device", 0}, {"time_us", 5}, {key, "x"}});
+
+    EXPECT_EQ(facts(read_or_die(snapshot)), plain) << key;
+  }
+}
+
 TEST(TorchSnapshot, CountsUnknownActionsAndKeepsTheirPlace) {
   Json snapshot = small_snapshot();
   Json& trace = snapshot["device_traces"][0];
