@@ -417,7 +417,7 @@ Timeline Start::timeline_of(const Failure* failure) const {
     timeline.failing = decision.stage;
   }
   const Engine engine = shown_engine(failure, decision);
-  timeline.engine = traits(engine).name;
+  timeline.engine = engine == Engine::kNone ? "unknown" : traits(engine).name;
   if (engine == version_engine_) timeline.version = version_;
   timeline.ready = merged_.ready() || timeline.failing == Stage::kRequests;
   timeline.last_completed = timeline.failing ? completed_before(*failure, *timeline.failing)

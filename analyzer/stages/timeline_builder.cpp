@@ -74,6 +74,7 @@ class TimelineBuilder::Impl {
     TracebackHints hints;
   };
 
+  void add_line(const logtext::LogLine& line);
   void take(const Phrase& phrase, const logtext::LogLine& line);
   void take_bar(const Bar& bar, const logtext::LogLine& line);
   void take_frame(const logtext::LogLine& line);
@@ -329,8 +330,20 @@ void TimelineBuilder::Impl::take(const Phrase& phrase, const logtext::LogLine& l
 }
 
 void TimelineBuilder::Impl::add(const logtext::LogLine& whole) {
+  // Lines that were quoted in one line (JSON, a Rust panic) stand in it as lines again.
   logtext::LogLine line = whole;
-  line.text = line.text.substr(0, kMaxText);
+  std::string_view text = whole.text.substr(0, kMaxText);
+  while (true) {
+    const std::size_t end = text.find('\n');
+    line.text = text.substr(0, end);
+    add_line(line);
+    if (end == std::string_view::npos) return;
+    text.remove_prefix(end + 1);
+    line.message = text.substr(0, text.find('\n'));
+  }
+}
+
+void TimelineBuilder::Impl::add_line(const logtext::LogLine& line) {
   find_bars(line.text, bars_);
   for (const Bar& bar : bars_)
     take_bar(bar, line);

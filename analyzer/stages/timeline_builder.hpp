@@ -29,7 +29,7 @@ struct StageRecord {
 /// One start of an engine, with all its processes; also one for a rank that failed elsewhere.
 struct Timeline {
   std::string process;              ///< Whose failure this is about; empty if the log does not say.
-  std::string_view engine;          ///< "vllm"; empty if no line shows it.
+  std::string engine;               ///< "vllm"; "unknown" if no line shows it.
   std::string version;              ///< Empty if no line shows it.
   std::vector<StageRecord> stages;  ///< Those that have lines, in order.
   std::optional<Stage> last_completed;

@@ -17,8 +17,9 @@ class PhraseIndex {
   PhraseIndex() {
     for (const auto table :
          {serving_phrases(), local_phrases(), training_phrases(), failure_phrases()}) {
-      for (const Phrase& phrase : table)
-        add(phrase);
+      // Backwards, since a chain begins with what was added last.
+      for (std::size_t i = table.size(); i-- > 0;)
+        add(table[i]);
     }
     for (const std::string_view text : kBarPhrases)
       texts_.push_back(text);
