@@ -3,7 +3,7 @@
 // result is plain data; `analyzer/report` prints it as text or JSON.
 #pragma once
 
-#include "analyzer/ingest/oom_message.hpp"
+#include "analyzer/explain/message/message.hpp"
 #include "analyzer/model/heap_state.hpp"
 #include "analyzer/model/rounding_rule.hpp"
 #include "analyzer/model/timeline.hpp"
@@ -42,7 +42,7 @@ struct Options {
   std::optional<std::uint64_t> limit_bytes;
   std::optional<double> limit_fraction;
   std::string log_name;  ///< Where `messages` come from.
-  std::vector<ingest::OomMessage> messages;
+  std::vector<explain::Message> messages;
 };
 
 /// A failed (or asked) request with everything that is known about it.

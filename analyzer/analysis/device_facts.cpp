@@ -9,7 +9,6 @@
 namespace fragscope::analysis {
 namespace {
 
-using ingest::OomMessage;
 using model::Bounds;
 using verdict::Fact;
 
@@ -17,25 +16,27 @@ bool overlap(Bounds left, Bounds right) {
   return left.low <= right.high && right.low <= left.high;
 }
 
-bool is_about(const OomMessage& message,
+bool is_about(const explain::Message& message,
               const verdict::Question& question,
               const verdict::Supply& supply,
               const Fact& free) {
+  const explain::Figures& figures = message.figures;
   if (message.device != question.device || !free.known()) return false;
-  if (!overlap(message.free, free.bytes)) return false;
-  if (!question.recorded || !message.request) return true;
-  return overlap(*message.request, model::exactly(supply.limit_need_bytes));
+  if (!figures.free || !figures.total || !overlap(*figures.free, free.bytes)) return false;
+  if (!question.recorded || !figures.request) return true;
+  return overlap(*figures.request, model::exactly(supply.limit_need_bytes));
 }
 
-void take_from_message(const OomMessage& message,
+void take_from_message(const explain::Message& message,
                        const std::string& log_name,
                        const verdict::Supply& supply,
                        verdict::DeviceFacts& facts) {
+  const explain::Figures& figures = message.figures;
   const std::string source = fmt::format("{}, line {}", log_name, message.line);
-  if (!facts.total.known()) facts.total = {message.total, source};
-  if (!facts.limit.known() && message.limit) facts.limit = {*message.limit, source};
-  if (!facts.context.known() && message.process) {
-    facts.context = {*message.process - model::exactly(supply.reserved_bytes), source};
+  if (!facts.total.known()) facts.total = {*figures.total, source};
+  if (!facts.limit.known() && figures.limit) facts.limit = {*figures.limit, source};
+  if (!facts.context.known() && figures.process) {
+    facts.context = {*figures.process - model::exactly(supply.reserved_bytes), source};
   }
 }
 
@@ -85,7 +86,7 @@ FoundFacts find_device_facts(const FactSources& sources,
   }
   if (options.limit_bytes) facts.limit = {model::exactly(*options.limit_bytes), "--limit"};
 
-  for (const OomMessage& message : options.messages) {
+  for (const explain::Message& message : options.messages) {
     if (!is_about(message, question, supply, facts.free)) continue;
     take_from_message(message, options.log_name, supply, facts);
     found.log_matched = true;

@@ -2,7 +2,9 @@
 #include "analyzer/cli/analyze_command.hpp"
 
 #include "analyzer/analysis/analysis.hpp"
+#include "analyzer/cli/output.hpp"
 #include "analyzer/cli/progress.hpp"
+#include "analyzer/explain/message/message_collector.hpp"
 #include "analyzer/ingest/byte_source.hpp"
 #include "analyzer/ingest/torch_snapshot.hpp"
 #include "analyzer/recording/byte_size.hpp"
@@ -11,11 +13,8 @@
 
 #include <fmt/format.h>
 
-#include <unistd.h>
-
 #include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,14 +44,7 @@ struct AnalyzeArguments {
   bool exit_code = false;
 };
 
-constexpr int kDone = 0;
-constexpr int kFailed = 1;
 constexpr int kFirstVerdictCode = 10;
-
-int complain(const Error& error) {
-  fmt::print(stderr, "fragscope: {}\n", report::printable(error.describe()));
-  return kFailed;
-}
 
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
@@ -118,16 +110,14 @@ Result<void> parse_limit(const std::string& text, analysis::Options& options) {
 
 Result<void> read_log(const std::string& path, analysis::Options& options) {
   if (path.empty()) return {};
-  const Result<ingest::ByteSource> source = ingest::ByteSource::open(path);
-  if (!source) {
-    Error error = source.error();
+  Result<std::vector<explain::Message>> messages = explain::read_messages(path);
+  if (!messages) {
+    Error error = messages.error();
     error.source = path;
     return tl::unexpected<Error>(std::move(error));
   }
-  const auto bytes = source->bytes();
   options.log_name = path;
-  options.messages =
-      ingest::find_oom_messages({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  options.messages = std::move(*messages);
   return {};
 }
 
@@ -160,15 +150,6 @@ Result<analysis::Options> parse_arguments(const AnalyzeArguments& arguments) {
     return tl::unexpected<Error>(wrong_option("--at", arguments.at, "--request SIZE beside it"));
   }
   return options;
-}
-
-bool wants_colour(const std::string& choice) {
-  if (choice != "auto") return choice == "always";
-  const char* no_color = std::getenv("NO_COLOR");
-  if (no_color != nullptr && *no_color != '\0') return false;
-  const char* terminal = std::getenv("TERM");
-  return ::isatty(STDOUT_FILENO) == 1 && terminal != nullptr &&
-         std::string_view(terminal) != "dumb";
 }
 
 Result<model::Recording> read_recording(const std::string& path) {

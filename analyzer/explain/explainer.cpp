@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/explain/explainer.hpp"
 
-#include "analyzer/explain/message_collector.hpp"
-#include "analyzer/explain/message_reader.hpp"
+#include "analyzer/explain/message/message_collector.hpp"
+#include "analyzer/explain/message/message_reader.hpp"
 #include "analyzer/logtext/phrase_scanner.hpp"
 
 #include <string_view>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "analyzer/explain/judge.hpp"
-#include "analyzer/explain/message.hpp"
+#include "analyzer/explain/message/message.hpp"
 #include "analyzer/ingest/pickle/machine.hpp"
 #include "analyzer/logtext/log_reader.hpp"
 #include "analyzer/stages/timeline_builder.hpp"

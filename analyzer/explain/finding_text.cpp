@@ -158,7 +158,15 @@ std::string no_numbers_text(const Message& message) {
   return "An allocation failed for want of memory; the text has no figures.";
 }
 
-std::string check_text(const Figures& f) {
+std::string check_text(const Message& message) {
+  const Figures& f = message.figures;
+  if (message.shape == Shape::kAttempt) {
+    return fmt::format(
+        "One attempt of the allocator that the driver refused ({} free of {}); it goes on "
+        "after it, so this alone is no failure.",
+        shown(f.free),
+        shown(f.total));
+  }
   if (!f.request) return "A start-up check, not a failed allocation.";
   return fmt::format("A start-up check, not a failed allocation: {} of {} free, {} wanted.",
                      shown(f.free),
@@ -281,7 +289,7 @@ std::string finding_text(const Message& message, const Finding& finding) {
     case Kind::kNoNumbers:
       return no_numbers_text(message);
     case Kind::kNotAnOom:
-      return check_text(f);
+      return check_text(message);
   }
   return {};
 }

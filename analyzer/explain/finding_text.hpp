@@ -4,7 +4,7 @@
 #pragma once
 
 #include "analyzer/explain/judge.hpp"
-#include "analyzer/explain/message.hpp"
+#include "analyzer/explain/message/message.hpp"
 
 #include <optional>
 #include <string>

@@ -33,7 +33,7 @@ class Judge {
       , figures_(message.figures) {}
 
   [[nodiscard]] Finding run() {
-    if (message_.shape == Shape::kCheck) {
+    if (message_.shape == Shape::kCheck || message_.shape == Shape::kAttempt) {
       fire(Kind::kNotAnOom);
     } else if (message_.shape == Shape::kBeyond) {
       fire(Kind::kImpossible);

@@ -3,7 +3,7 @@
 // finding fires only where it holds for all values in it. The rules: docs/oom_messages.md. Pure.
 #pragma once
 
-#include "analyzer/explain/message.hpp"
+#include "analyzer/explain/message/message.hpp"
 
 #include <cstdint>
 #include <string>

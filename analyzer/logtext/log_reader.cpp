@@ -20,6 +20,7 @@ namespace {
 constexpr std::size_t kChunkBytes = std::size_t{4} << 20;
 /// What is kept in front of a hit, so that its line has a start, and behind it.
 constexpr std::size_t kBehindBytes = std::size_t{64} << 10;
+constexpr std::size_t kBeforeBytes = 512;
 /// Of a line longer than this only the surroundings of a phrase are handed over.
 constexpr std::size_t kLongestLine = std::size_t{16} << 10;
 
@@ -64,7 +65,11 @@ class HitFinder {
     const std::size_t end =
         std::min(text.find('\n', place), std::min(text.size(), start + kLongestLine));
     const std::size_t behind = std::min(text.size(), end + 1);
-    use_({newlines_ + 1, text.substr(start, end - start), text.substr(behind, kBehindBytes / 2)});
+    const std::size_t front = start - std::min(start, kBeforeBytes);
+    use_({newlines_ + 1,
+          text.substr(start, end - start),
+          text.substr(front, start - front),
+          text.substr(behind, kBehindBytes / 2)});
     handed_until_ = end;
   }
 
@@ -156,9 +161,15 @@ Result<LogTotals> read_log(const std::string& path,
   const Result<ingest::ByteSource> source = ingest::ByteSource::open(path);
   if (!source) return tl::unexpected<Error>(source.error());
   const auto bytes = source->bytes();
-  const std::string_view text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  return read_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, scanner, use);
+}
+
+LogTotals read_text(std::string_view text,
+                    const PhraseScanner& scanner,
+                    const std::function<void(const LineHit&)>& use) {
+  HitFinder finder(scanner, use);
   finder.find(text, 0, text.size());
-  return LogTotals{bytes.size(), finder.lines()};
+  return {text.size(), finder.lines()};
 }
 
 }  // namespace fragscope::logtext

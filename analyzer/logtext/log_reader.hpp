@@ -20,7 +20,8 @@ struct LineHit {
   std::uint64_t number = 0;  ///< From 1.
   std::string_view
       line;  ///< Raw, without its line end. Of an overlong line the part around the phrase.
-  std::string_view rest;  ///< Raw, what follows the line, at least 16 KiB unless the log ends.
+  std::string_view before;  ///< Raw, the end of what precedes the line.
+  std::string_view rest;    ///< Raw, what follows the line, at least 16 KiB unless the log ends.
 };
 
 struct LogTotals {
@@ -35,5 +36,10 @@ struct LogTotals {
                                          const PhraseScanner& scanner,
                                          const std::function<void(const LineHit&)>& use,
                                          const ingest::ProgressFn& progress = {});
+
+/// The same for a text in memory.
+LogTotals read_text(std::string_view text,
+                    const PhraseScanner& scanner,
+                    const std::function<void(const LineHit&)>& use);
 
 }  // namespace fragscope::logtext

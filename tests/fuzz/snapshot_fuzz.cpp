@@ -3,7 +3,6 @@
 // anything. The same bytes are read as a log, too. What is asked beside the recorded failures
 // follows from the bytes, so that an input means the same in every run.
 #include "analyzer/analysis/analysis.hpp"
-#include "analyzer/ingest/oom_message.hpp"
 #include "analyzer/ingest/torch_snapshot.hpp"
 #include "analyzer/report/frame_text.hpp"
 #include "analyzer/report/json_report.hpp"
@@ -77,20 +76,10 @@ Options question_from(std::uint64_t seed, const Recording& recording) {
   return options;
 }
 
-void read_as_log(std::span<const std::uint8_t> bytes) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  for (const auto& message : fragscope::ingest::find_oom_messages(text)) {
-    must(message.line > 0);
-    must(message.free.low <= message.free.high);
-    must(message.total.low <= message.total.high);
-  }
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span<const std::uint8_t> bytes(data, size);
-  read_as_log(bytes);
   const auto recording = fragscope::ingest::read_torch_snapshot(bytes);
   if (!recording) {
     must(!recording.error().message.empty());

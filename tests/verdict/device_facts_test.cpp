@@ -35,15 +35,15 @@ struct Failure24 {
 };
 
 /// What PyTorch would print of it: 24 tried, 10 of 100 free, 55 in use, 64 allowed.
-ingest::OomMessage matching_message() {
-  ingest::OomMessage message;
+explain::Message matching_message() {
+  explain::Message message;
   message.device = 1;
   message.line = 17;
-  message.request = model::exactly(24_MiB);
-  message.free = model::exactly(10_MiB);
-  message.total = model::exactly(100_MiB);
-  message.limit = model::exactly(64_MiB);
-  message.process = model::exactly(55_MiB);
+  message.figures.request = model::exactly(24_MiB);
+  message.figures.free = model::exactly(10_MiB);
+  message.figures.total = model::exactly(100_MiB);
+  message.figures.limit = model::exactly(64_MiB);
+  message.figures.process = model::exactly(55_MiB);
   return message;
 }
 
@@ -113,8 +113,8 @@ TEST(DeviceFacts, BelieveAnOptionBeforeTheLog) {
 
 TEST(DeviceFacts, KeepTheRoundingOfAPrintedFigure) {
   Failure24 given;
-  ingest::OomMessage message = matching_message();
-  message.total = {100_MiB - 5_KiB, 100_MiB + 5_KiB};
+  explain::Message message = matching_message();
+  message.figures.total = model::Bounds{100_MiB - 5_KiB, 100_MiB + 5_KiB};
   given.options.messages = {message};
 
   EXPECT_EQ(given.find().facts.total.bytes, (Bounds{100_MiB - 5_KiB, 100_MiB + 5_KiB}));
@@ -122,7 +122,7 @@ TEST(DeviceFacts, KeepTheRoundingOfAPrintedFigure) {
 
 TEST(LogMatch, NeedsTheDevice) {
   Failure24 given;
-  ingest::OomMessage message = matching_message();
+  explain::Message message = matching_message();
   message.device = 0;
   given.options.messages = {message};
 
@@ -134,8 +134,8 @@ TEST(LogMatch, NeedsTheDevice) {
 
 TEST(LogMatch, NeedsTheRequest) {
   Failure24 given;
-  ingest::OomMessage message = matching_message();
-  message.request = model::exactly(26_MiB);
+  explain::Message message = matching_message();
+  message.figures.request = model::exactly(26_MiB);
   given.options.messages = {message};
 
   EXPECT_FALSE(given.find().log_matched);
@@ -143,8 +143,8 @@ TEST(LogMatch, NeedsTheRequest) {
 
 TEST(LogMatch, NeedsTheFreeMemory) {
   Failure24 given;
-  ingest::OomMessage message = matching_message();
-  message.free = model::exactly(11_MiB);
+  explain::Message message = matching_message();
+  message.figures.free = model::exactly(11_MiB);
   given.options.messages = {message};
 
   EXPECT_FALSE(given.find().log_matched);
@@ -153,8 +153,8 @@ TEST(LogMatch, NeedsTheFreeMemory) {
 // "10.00 MiB" is anything within 5 KiB; the recording's 10 MiB + 5 KiB still prints so.
 TEST(LogMatch, AllowsForTheRounding) {
   Failure24 given;
-  ingest::OomMessage message = matching_message();
-  message.free = {10_MiB - 5_KiB, 10_MiB + 5_KiB};
+  explain::Message message = matching_message();
+  message.figures.free = model::Bounds{10_MiB - 5_KiB, 10_MiB + 5_KiB};
   given.options.messages = {message};
   given.recorded_free = {model::exactly(10_MiB + 5_KiB), "recording"};
 
@@ -163,8 +163,8 @@ TEST(LogMatch, AllowsForTheRounding) {
 
 TEST(LogMatch, EndsAtTheRounding) {
   Failure24 given;
-  ingest::OomMessage message = matching_message();
-  message.free = {10_MiB - 5_KiB, 10_MiB + 5_KiB};
+  explain::Message message = matching_message();
+  message.figures.free = model::Bounds{10_MiB - 5_KiB, 10_MiB + 5_KiB};
   given.options.messages = {message};
   given.recorded_free = {model::exactly(10_MiB + 5_KiB + 1), "recording"};
 
@@ -176,8 +176,8 @@ TEST(LogMatch, ComparesTheDeviceAllocation) {
   Failure24 given;
   given.question.size_bytes = 3_MiB;
   given.supply = verdict::find_supply(heap({segment({live(40_MiB)})}), given.question, {});
-  ingest::OomMessage message = matching_message();
-  message.request = model::exactly(20_MiB);
+  explain::Message message = matching_message();
+  message.figures.request = model::exactly(20_MiB);
   given.options.messages = {message};
 
   EXPECT_TRUE(given.find().log_matched);
@@ -186,8 +186,8 @@ TEST(LogMatch, ComparesTheDeviceAllocation) {
 // A line about mapping names the page, so the request is no help.
 TEST(LogMatch, DoesWithoutARequestThatIsNotPrinted) {
   Failure24 given;
-  ingest::OomMessage message = matching_message();
-  message.request = std::nullopt;
+  explain::Message message = matching_message();
+  message.figures.request = std::nullopt;
   given.options.messages = {message};
 
   EXPECT_TRUE(given.find().log_matched);
@@ -197,8 +197,8 @@ TEST(LogMatch, DoesWithoutARequestThatIsNotPrinted) {
 TEST(LogMatch, LeavesTheRequestOfAQuestionAside) {
   Failure24 given;
   given.question.recorded = false;
-  ingest::OomMessage message = matching_message();
-  message.request = model::exactly(26_MiB);
+  explain::Message message = matching_message();
+  message.figures.request = model::exactly(26_MiB);
   given.options.messages = {message};
 
   EXPECT_TRUE(given.find().log_matched);
@@ -215,9 +215,9 @@ TEST(LogMatch, NeedsAKnownFree) {
 
 TEST(LogMatch, TakesTheMessageThatMatchesOutOfSeveral) {
   Failure24 given;
-  ingest::OomMessage other = matching_message();
-  other.free = model::exactly(9_MiB);
-  other.total = model::exactly(50_MiB);
+  explain::Message other = matching_message();
+  other.figures.free = model::exactly(9_MiB);
+  other.figures.total = model::exactly(50_MiB);
   given.options.messages = {other, matching_message()};
 
   EXPECT_EQ(given.find().facts.total.bytes, model::exactly(100_MiB));
@@ -297,9 +297,9 @@ TEST(LimitFraction, GivenByHandBeatsTheSettings) {
 // A total out of a log is an interval; so is half of it.
 TEST(LimitFraction, KeepsTheBoundsOfTheTotal) {
   Failure24 given;
-  ingest::OomMessage message = matching_message();
-  message.total = {90_MiB, 100_MiB};
-  message.limit = std::nullopt;
+  explain::Message message = matching_message();
+  message.figures.total = model::Bounds{90_MiB, 100_MiB};
+  message.figures.limit = std::nullopt;
   given.options.messages = {message};
   given.options.limit_fraction = 0.5;
 

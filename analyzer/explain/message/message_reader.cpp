@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/explain/message_reader.hpp"
+#include "analyzer/explain/message/message_reader.hpp"
 
-#include "analyzer/explain/joined_cursor.hpp"
-#include "analyzer/explain/message_format.hpp"
+#include "analyzer/explain/message/joined_cursor.hpp"
+#include "analyzer/explain/message/message_format.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,6 +11,7 @@ namespace fragscope::explain {
 namespace {
 
 constexpr std::string_view kOutOfMemory = "out of memory";
+constexpr std::string_view kTried = "Tried to allocate ";
 constexpr std::string_view kExceeds = "would exceed allowed memory";
 constexpr std::string_view kPartial = "total capacity;";
 constexpr std::string_view kNvml = "NVML_SUCCESS == r";
@@ -21,6 +22,8 @@ constexpr std::string_view kNoCacheBlocks = "No available memory for the cache b
 constexpr std::string_view kLargeBlock = "can NOT allocate memory block with size larger than";
 constexpr std::string_view kHostAllocator = "DefaultCPUAllocator: ";
 constexpr std::string_view kInvalidBuffer = "Invalid buffer size: ";
+constexpr std::string_view kMappingAttempt = "memory mapping failed with OOM on device ";
+constexpr std::string_view kAllocationAttempt = "memory allocation failed with OOM on device ";
 
 constexpr std::array kPhrases = {kOutOfMemory,
                                  kExceeds,
@@ -32,7 +35,10 @@ constexpr std::array kPhrases = {kOutOfMemory,
                                  kNoCacheBlocks,
                                  kLargeBlock,
                                  kHostAllocator,
-                                 kInvalidBuffer};
+                                 kInvalidBuffer,
+                                 kMappingAttempt,
+                                 kAllocationAttempt,
+                                 kTried};
 
 // How far behind a message's start its parts may lie; a list of many processes is the longest.
 constexpr std::size_t kReach = 4000;
@@ -51,6 +57,20 @@ std::string_view before(std::string_view window, std::size_t at, std::size_t len
   return window.substr(start, at - start);
 }
 
+/// Whether a text ends with these words, whatever blanks and line ends stand between its letters.
+bool ends_with_words(std::string_view text, std::string_view words) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; };
+  std::size_t at = text.size();
+  for (std::size_t i = words.size(); i-- > 0;) {
+    if (words[i] == ' ') continue;
+    while (at > 0 && is_blank(text[at - 1]))
+      --at;
+    if (at == 0 || text[at - 1] != words[i]) return false;
+    --at;
+  }
+  return true;
+}
+
 class Reader {
  public:
   Reader(std::string_view window, std::size_t at)
@@ -67,6 +87,7 @@ class Reader {
 
  private:
   bool read() {
+    if (cursor_.pass(kTried)) return read_from_its_start();
     if (cursor_.pass(kExceeds)) return read_async();
     if (cursor_.pass(kOutOfMemory)) return read_out_of_memory();
     if (cursor_.pass(kPartial)) return read_partial();
@@ -78,6 +99,8 @@ class Reader {
     if (cursor_.pass(kDriverError)) return read_driver_error();
     if (cursor_.pass(kHostAllocator)) return read_host_allocator();
     if (cursor_.pass(kInvalidBuffer)) return read_invalid_buffer();
+    if (cursor_.pass(kMappingAttempt)) return read_attempt(" while trying to map ");
+    if (cursor_.pass(kAllocationAttempt)) return read_attempt(" while trying to allocate ");
     return false;
   }
 
@@ -87,18 +110,34 @@ class Reader {
     return true;
   }
 
+  // "Tried to allocate " is looked for only because a line end may have broken the words in front.
+  bool read_from_its_start() {
+    const std::size_t reach = std::min<std::size_t>(at_, 80);
+    for (std::size_t back = kOutOfMemory.size(); back <= reach; ++back) {
+      JoinedCursor probe(window_, at_ - back);
+      if (!probe.pass(kOutOfMemory) || !(probe.pass(". ") || probe.pass("! ") || probe.pass(" ")) ||
+          probe.at() != at_) {
+        continue;
+      }
+      at_ -= back;
+      cursor_ = JoinedCursor(window_, at_);
+      return cursor_.pass(kOutOfMemory) && read_out_of_memory();
+    }
+    return false;
+  }
+
   // --- "... out of memory": whose it is stands in front of it. ----------------------------------
 
   bool read_out_of_memory() {
     const std::string_view front = before(window_, at_, 120);
-    if (front.ends_with("MPS backend ")) return read_mps();
+    if (ends_with_words(front, "MPS backend ")) return read_mps();
     static constexpr std::array<std::pair<std::string_view, Backend>, 4> kNames = {
         {{"CUDA ", Backend::kCuda},
          {"HIP ", Backend::kHip},
          {"XPU ", Backend::kXpu},
          {"NPU ", Backend::kNpu}}};
     for (const auto& [name, backend] : kNames) {
-      if (front.ends_with(name)) return read_pytorch(backend);
+      if (ends_with_words(front, name)) return read_pytorch(backend);
     }
     return read_bare(front);
   }
@@ -206,7 +245,9 @@ class Reader {
   // Sentences between "is free." and "Of the allocated memory": uses by process, then the limit.
   void read_processes() {
     JoinedCursor end = cursor_;
-    if (!end.pass_through("Of the allocated memory ", kReach)) end = cursor_;
+    if (!end.pass_through("Of the allocated memory ", kReach)) {
+      end = JoinedCursor(window_, std::min(window_.size(), cursor_.at() + kReach));
+    }
     constexpr std::size_t kMaxProcesses = 64;
     for (std::size_t i = 0; i < kMaxProcesses && cursor_.at() < end.at(); ++i) {
       JoinedCursor probe = cursor_;
@@ -256,14 +297,14 @@ class Reader {
                                                                 "allocate memory: ",
                                                                 "runtime error: "};
     const bool is_error =
-        std::ranges::any_of(kFronts,
-                            [front](std::string_view end) { return front.ends_with(end); }) ||
+        std::ranges::any_of(
+            kFronts, [front](std::string_view end) { return ends_with_words(front, end); }) ||
         front.find("CUDA error") != std::string_view::npos;
     if (!is_error) return false;
     const bool is_hip =
         front.find("HIP") != std::string_view::npos || front.find("hip") != std::string_view::npos;
     be(Shape::kBare, is_hip ? Backend::kHip : Backend::kCuda);
-    if (front.ends_with("RESOURCE_EXHAUSTED: ")) message_.backend = Backend::kNone;
+    if (ends_with_words(front, "RESOURCE_EXHAUSTED: ")) message_.backend = Backend::kNone;
     if (cursor_.pass(" while trying to allocate ")) {
       message_.figures.request = if_available(cursor_.size());
       message_.shape = Shape::kRequest;
@@ -385,6 +426,25 @@ class Reader {
     be(Shape::kRequest, Backend::kMps);
     message_.figures.request = if_available(cursor_.size());
     return message_.figures.request.has_value();
+  }
+
+  // "0 while trying to allocate N bytes (free: N, total: N).": 2.13 and the expandable segments of
+  // earlier versions. Exact, and also printed where a later attempt succeeds. A mapping names the
+  // page.
+  bool read_attempt(std::string_view what) {
+    Figures& figures = message_.figures;
+    read_device();
+    if (!message_.device || !cursor_.pass(what)) return false;
+    const auto asked = cursor_.count();
+    if (!asked || !cursor_.pass(" bytes (free: ")) return false;
+    const auto free = cursor_.count();
+    if (!free || !cursor_.pass(", total: ")) return false;
+    const auto total = cursor_.count();
+    if (!total) return false;
+    figures.free = model::exactly(*free);
+    figures.total = model::exactly(*total);
+    if (what.find("allocate") != std::string_view::npos) figures.request = model::exactly(*asked);
+    return be(Shape::kAttempt, Backend::kCuda);
   }
 
   // --- What follows from the printed figures. ----------------------------------------------------

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/explain/message_format.hpp"
+#include "analyzer/explain/message/message_format.hpp"
 
 #include <algorithm>
 
@@ -97,6 +97,8 @@ std::string format_of(const Message& message, std::string_view text) {
       return "driver, runtime or library; no figures";
     case Shape::kCheck:
       return "a start-up check";
+    case Shape::kAttempt:
+      return "an allocator's log line";
   }
   // Only the text's own exception class can say more; it stands in front of the message.
   if (has(text, "torch.cuda.OutOfMemoryError")) {

@@ -5,7 +5,7 @@
 // in docs/oom_messages.md. Pure.
 #pragma once
 
-#include "analyzer/explain/message.hpp"
+#include "analyzer/explain/message/message.hpp"
 
 #include <cstddef>
 #include <optional>

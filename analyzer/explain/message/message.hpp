@@ -31,6 +31,7 @@ enum class Shape : std::uint8_t {
   kBare,      ///< An error of the driver, a library or another framework, without figures.
   kReplaced,  ///< An NVML assertion that took the message's place.
   kCheck,     ///< A start-up check, no failed allocation.
+  kAttempt,   ///< One attempt of the allocator that failed, with exact figures; it may go on.
 };
 
 struct ProcessUse {

@@ -3,7 +3,7 @@
 // figure that it prints as "Tried to allocate". Pure.
 #pragma once
 
-#include "analyzer/explain/message.hpp"
+#include "analyzer/explain/message/message.hpp"
 
 #include <string>
 #include <string_view>

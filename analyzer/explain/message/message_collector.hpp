@@ -3,9 +3,10 @@
 // apart, and counts a message that comes again instead of repeating it. Used by `explainer`.
 #pragma once
 
-#include "analyzer/explain/message.hpp"
+#include "analyzer/explain/message/message.hpp"
 #include "analyzer/logtext/log_line.hpp"
 #include "analyzer/logtext/log_reader.hpp"
+#include "trace/result.hpp"
 
 #include <absl/container/flat_hash_map.h>
 
@@ -28,13 +29,16 @@ class MessageCollector {
   /// A line with what follows it from the same writer, cleaned, and where each line of it starts.
   struct Window {
     std::string text;
-    std::size_t first_line_end = 0;
+    std::size_t hit_start =
+        0;  ///< The hit's line in the text; in front of it the end of the one before.
+    std::size_t hit_end = 0;
     std::vector<std::pair<std::size_t, std::uint64_t>> line_starts;  ///< offset, line number
     std::string process;
     std::optional<std::int64_t> time_ms;
   };
 
   [[nodiscard]] static Window window_of(const logtext::LineHit& hit);
+  static void add_line_before(const logtext::LineHit& hit, Window& window);
   [[nodiscard]] std::size_t consumed_in(std::uint64_t line) const;
   void consume(const Window& window, std::size_t end);
   void keep(Message message);
@@ -45,5 +49,10 @@ class MessageCollector {
   /// Lines that a message was read from, and how far: (line, bytes of its cleaned text).
   std::vector<std::pair<std::uint64_t, std::size_t>> consumed_;
 };
+
+/// Every message in a log file, by line of first appearance ("-" is standard input).
+[[nodiscard]] Result<std::vector<Message>> read_messages(const std::string& path);
+/// The same for a text in memory.
+[[nodiscard]] std::vector<Message> find_messages(std::string_view text);
 
 }  // namespace fragscope::explain

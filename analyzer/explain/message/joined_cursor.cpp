@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/explain/joined_cursor.hpp"
+#include "analyzer/explain/message/joined_cursor.hpp"
 
 #include <algorithm>
 #include <array>

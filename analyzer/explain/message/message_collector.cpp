@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/explain/message_collector.hpp"
+#include "analyzer/explain/message/message_collector.hpp"
 
-#include "analyzer/explain/message_reader.hpp"
+#include "analyzer/explain/message/message_reader.hpp"
 
 #include <fmt/format.h>
 
@@ -62,23 +62,36 @@ std::string key_of(const Message& message) {
   return key;
 }
 
+/// The message from the start of its line, or of what precedes the phrase in a long one.
+std::string text_of(std::string_view window, std::size_t at, std::size_t end) {
+  const std::size_t reach = at - std::min<std::size_t>(at, 200);
+  const std::size_t line_end = window.rfind('\n', at);
+  const std::size_t begin = line_end == std::string_view::npos || line_end + 1 == at
+                                ? reach
+                                : std::max(reach, line_end + 1);
+  return single_spaced(window.substr(begin, std::min(end - begin, kKeptText)));
+}
+
 }  // namespace
 
 // Lines of other writers in between are passed over; a prefix that repeats on every line is taken
 // off the ones that follow, so that a message broken by its logger joins.
 MessageCollector::Window MessageCollector::window_of(const logtext::LineHit& hit) {
+  const std::string hit_text = logtext::clean_text(hit.line);
+  const logtext::LogLine first = logtext::read_line(hit_text, hit.number);
   Window window;
-  window.text = logtext::clean_text(hit.line);
-  window.first_line_end = window.text.size();
-  const logtext::LogLine first = logtext::read_line(window.text, hit.number);
   window.process = std::string(first.process);
   window.time_ms = first.time_ms;
-  window.line_starts.emplace_back(0, hit.number);
+  add_line_before(hit, window);
+  window.hit_start = window.text.size();
+  window.line_starts.emplace_back(window.hit_start, hit.number);
+  window.text += hit_text;
+  window.hit_end = window.text.size();
 
   std::string_view rest = hit.rest;
   std::uint64_t number = hit.number;
   for (std::size_t lines = 0; lines < kWindowLines && !rest.empty(); ++lines) {
-    if (window.text.size() > window.first_line_end + kWindowBytes) break;
+    if (window.text.size() > window.hit_end + kWindowBytes) break;
     const std::size_t end = std::min(rest.find('\n'), std::min(rest.size(), kWindowBytes));
     const std::string cleaned = logtext::clean_text(rest.substr(0, end));
     rest.remove_prefix(std::min(rest.size(), end + 1));
@@ -90,6 +103,19 @@ MessageCollector::Window MessageCollector::window_of(const logtext::LineHit& hit
     window.text += line.message;
   }
   return window;
+}
+
+// The first words of a message may stand at the end of the line before.
+void MessageCollector::add_line_before(const logtext::LineHit& hit, Window& window) {
+  std::string_view before = hit.before;
+  if (!before.ends_with('\n')) return;
+  before.remove_suffix(1);
+  before = before.substr(before.rfind('\n') + 1);
+  const std::string cleaned = logtext::clean_text(before);
+  const logtext::LogLine line = logtext::read_line(cleaned, hit.number - 1);
+  if (!line.process.empty() && line.process != window.process) return;
+  window.line_starts.emplace_back(0, hit.number - 1);
+  window.text = cleaned + '\n';
 }
 
 std::size_t MessageCollector::consumed_in(std::uint64_t line) const {
@@ -106,6 +132,7 @@ void MessageCollector::consume(const Window& window, std::size_t end) {
   for (std::size_t i = 0; i < window.line_starts.size(); ++i) {
     const auto [start, line] = window.line_starts[i];
     if (start >= end) break;
+    if (start < window.hit_start) continue;
     const bool is_last =
         i + 1 == window.line_starts.size() || window.line_starts[i + 1].first >= end;
     // A line in the middle was used whole. The window holds it without its prefix, so an offset in
@@ -116,9 +143,9 @@ void MessageCollector::consume(const Window& window, std::size_t end) {
 
 void MessageCollector::add(const logtext::LineHit& hit) {
   const Window window = window_of(hit);
-  std::size_t at = consumed_in(hit.number);
+  std::size_t at = window.hit_start + consumed_in(hit.number);
   while (true) {
-    at = next_phrase(std::string_view(window.text).substr(0, window.first_line_end + 1), at);
+    at = next_phrase(std::string_view(window.text).substr(0, window.hit_end + 1), at);
     if (at == std::string_view::npos) return;
     auto read = read_message(window.text, at);
     if (!read) {
@@ -130,12 +157,7 @@ void MessageCollector::add(const logtext::LineHit& hit) {
     message.line = hit.number;
     message.process = window.process;
     message.time_ms = window.time_ms;
-    // From the start of the line, or of what precedes the phrase in a long one.
-    const std::size_t start = at - std::min<std::size_t>(at, 200);
-    const std::size_t from = window.text.rfind('\n', at);
-    const std::size_t begin = from == std::string::npos ? start : std::max(start, from + 1);
-    message.text = single_spaced(
-        std::string_view(window.text).substr(begin, std::min(end - begin, kKeptText)));
+    message.text = text_of(window.text, at, end);
     consume(window, end);
     keep(std::move(message));
     at = end;
@@ -154,6 +176,20 @@ void MessageCollector::keep(Message message) {
     return;
   }
   messages_.push_back(std::move(message));
+}
+
+Result<std::vector<Message>> read_messages(const std::string& path) {
+  MessageCollector collector;
+  const logtext::PhraseScanner scanner(message_phrases());
+  return logtext::read_log(path, scanner, [&](const logtext::LineHit& hit) { collector.add(hit); })
+      .map([&](const logtext::LogTotals&) { return collector.take_messages(); });
+}
+
+std::vector<Message> find_messages(std::string_view text) {
+  MessageCollector collector;
+  const logtext::PhraseScanner scanner(message_phrases());
+  logtext::read_text(text, scanner, [&](const logtext::LineHit& hit) { collector.add(hit); });
+  return collector.take_messages();
 }
 
 }  // namespace fragscope::explain

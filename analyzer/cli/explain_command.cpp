@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/cli/explain_command.hpp"
+
+#include "analyzer/cli/output.hpp"
+#include "analyzer/cli/progress.hpp"
+#include "analyzer/explain/explainer.hpp"
+#include "analyzer/ingest/byte_source.hpp"
+#include "analyzer/report/explain_json.hpp"
+#include "analyzer/report/explain_text.hpp"
+#include "analyzer/report/frame_text.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fragscope::cli {
+namespace {
+
+struct ExplainArguments {
+  std::vector<std::string> files;
+  std::string devices;
+  std::string color = "auto";
+  bool record = false;
+  bool json = false;
+};
+
+/// "GPU 0: NVIDIA H100 (UUID: GPU-...)", one a line, as `nvidia-smi -L` prints.
+report::DeviceUuids read_uuids(std::string_view listing) {
+  report::DeviceUuids uuids;
+  while (!listing.empty()) {
+    const auto end = std::min(listing.find('\n'), listing.size());
+    std::string_view line = listing.substr(0, end);
+    listing.remove_prefix(std::min(listing.size(), end + 1));
+    const auto place = line.find("(UUID: ");
+    if (!line.starts_with("GPU ") || place == std::string_view::npos) continue;
+    std::int32_t ordinal = 0;
+    const auto parsed = std::from_chars(line.data() + 4, line.data() + line.size(), ordinal);
+    if (parsed.ec != std::errc{}) continue;
+    const std::string_view uuid = line.substr(place + 7);
+    uuids[ordinal] = std::string(uuid.substr(0, uuid.find(')')));
+  }
+  return uuids;
+}
+
+Result<report::DeviceUuids> read_devices(const std::string& path) {
+  if (path.empty()) return report::DeviceUuids{};
+  const Result<ingest::ByteSource> source = ingest::ByteSource::open(path);
+  if (!source) {
+    Error error = source.error();
+    error.source = path;
+    return tl::unexpected<Error>(std::move(error));
+  }
+  const auto bytes = source->bytes();
+  return read_uuids({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+Result<void> explain_file(const std::string& path,
+                          const ExplainArguments& arguments,
+                          const report::DeviceUuids& uuids) {
+  Progress progress("reading " + report::printable(path));
+  const Result<explain::Explanation> explanation = explain::explain_log(
+      path, [&progress](std::uint64_t done, std::uint64_t total) { progress.show(done, total); });
+  if (!explanation) {
+    Error error = explanation.error();
+    error.source = path;
+    return tl::unexpected<Error>(std::move(error));
+  }
+  if (arguments.json) {
+    fmt::print("{}\n", report::explain_json(*explanation, FRAGSCOPE_VERSION, path));
+  } else if (arguments.record) {
+    fmt::print("{}", report::diagnostic_record(*explanation, path, uuids));
+  } else {
+    const report::Paint paint(wants_colour(arguments.color));
+    fmt::print("{}", report::explain_text(*explanation, path, paint));
+  }
+  return {};
+}
+
+int run_explain(const ExplainArguments& arguments) {
+  const Result<report::DeviceUuids> uuids = read_devices(arguments.devices);
+  if (!uuids) return complain(uuids.error());
+  int code = kDone;
+  for (std::size_t i = 0; i < arguments.files.size(); ++i) {
+    if (i > 0 && !arguments.json) fmt::print("\n");
+    const Result<void> done = explain_file(arguments.files[i], arguments, *uuids);
+    if (!done) code = complain(done.error());
+  }
+  if (std::fflush(stdout) != 0) return kFailed;
+  return code;
+}
+
+}  // namespace
+
+void add_explain_command(CLI::App& app, std::function<int()>& run) {
+  auto arguments = std::make_shared<ExplainArguments>();
+  CLI::App* command = app.add_subcommand(
+      "explain", "Find out-of-memory messages in logs and say what their numbers prove");
+  command->add_option("FILE", arguments->files, "Logs; - is standard input, also without a FILE");
+  command->add_flag("--record",
+                    arguments->record,
+                    "Print a short diagnostic record of the last failure, for an issue");
+  command->add_option(
+      "--devices", arguments->devices, "Take UUIDs from this file (the output of nvidia-smi -L)");
+  command->add_flag("--json", arguments->json, "One JSON object a file, one line each");
+  command->add_option("--color", arguments->color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  command->callback([arguments, &run] {
+    if (arguments->files.empty()) arguments->files.emplace_back("-");
+    run = [arguments] { return run_explain(*arguments); };
+  });
+}
+
+}  // namespace fragscope::cli

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/report/explain_text.hpp"
+
+#include "analyzer/explain/finding_text.hpp"
+#include "analyzer/recording/byte_size.hpp"
+#include "analyzer/report/frame_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fragscope::report {
+namespace {
+
+using explain::Bounds;
+using explain::Explanation;
+using explain::Figures;
+using explain::Kind;
+using explain::Message;
+using explain::Report;
+using model::show_count;
+
+constexpr std::size_t kTextWidth = 100;
+// With more messages than this a table stands for all, and only the last is shown in full.
+constexpr std::size_t kMaxFull = 3;
+constexpr std::size_t kMaxListed = 40;
+
+Cell left(std::string text, Tone tone = Tone::kPlain) {
+  return {std::move(text), false, tone};
+}
+Cell right(std::string text, Tone tone = Tone::kPlain) {
+  return {std::move(text), true, tone};
+}
+
+std::string headline(const Report& report) {
+  std::string text(explain::to_string(report.finding.kind));
+  for (const Kind kind : report.finding.also)
+    text += fmt::format(", {}", explain::to_string(kind));
+  return text;
+}
+
+Tone tone_of(Kind kind) {
+  switch (kind) {
+    case Kind::kNotAnOom:
+      return Tone::kFaint;
+    case Kind::kPossibleFragmentation:
+    case Kind::kUndecidable:
+    case Kind::kNoNumbers:
+    case Kind::kNotExplained:
+    case Kind::kInconsistent:
+      return Tone::kDoubt;
+    default:
+      return Tone::kBad;
+  }
+}
+
+std::string device_text(const Message& message) {
+  return message.device ? fmt::format("GPU {}", *message.device) : std::string("GPU not named");
+}
+
+std::string times_text(const Message& message) {
+  return message.count > 1 ? fmt::format(", {} times", show_count(message.count)) : std::string();
+}
+
+void add_figure(Table& table,
+                std::string_view name,
+                const std::optional<Bounds>& bounds,
+                std::string_view what) {
+  if (!bounds) return;
+  table.add({left(std::string(name)),
+             right(explain::shown(*bounds)),
+             left(std::string(what), Tone::kFaint)});
+}
+
+std::string figures_text(const Figures& figures, const Paint& paint) {
+  Table table;
+  add_figure(table, "request", figures.request, "as printed: what the driver was asked for");
+  add_figure(table, "device total", figures.total, "the driver's");
+  add_figure(table, "device free", figures.free, "the driver's, read after the failure");
+  add_figure(table, "allocated", figures.allocated, "live blocks of this allocator");
+  add_figure(table, "gap", figures.gap, "held by this allocator, not live");
+  add_figure(table, "in private pools", figures.private_pools, "part of the gap");
+  add_figure(table, "reserved", figures.reserved, "allocated and gap");
+  add_figure(table, "limit", figures.limit, "of this process");
+  add_figure(table, "this process", figures.process, "NVML's");
+  add_figure(table,
+             "outside",
+             explain::outside_bytes(figures),
+             "total - free - reserved: contexts, libraries, other processes");
+  return table.text(paint);
+}
+
+class ExplainWriter {
+ public:
+  ExplainWriter(const Explanation& explanation, const Paint& paint)
+      : explanation_(explanation)
+      , paint_(paint) {}
+
+  [[nodiscard]] std::string write(const std::string& path) {
+    const auto& reports = explanation_.reports;
+    out_ += fmt::format("{}: {}\n", printable(path), summary());
+    if (reports.size() > 1) write_table();
+    const std::size_t full = reports.size() > kMaxFull ? 1 : reports.size();
+    for (std::size_t i = reports.size() - full; i < reports.size(); ++i)
+      write_report(reports[i]);
+    if (explanation_.dropped_count > 0) {
+      out_ += fmt::format("\n  {} further distinct messages are not listed\n",
+                          show_count(explanation_.dropped_count));
+    }
+    for (const stages::Timeline& timeline : explanation_.timelines)
+      write_timeline(timeline);
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] std::string summary() const {
+    const auto& reports = explanation_.reports;
+    if (reports.empty()) {
+      return fmt::format("no out-of-memory message in {} lines",
+                         show_count(explanation_.totals.lines));
+    }
+    const Report& last = reports.back();
+    return fmt::format("{}: {} on {} (line {}{})",
+                       paint_(tone_of(last.finding.kind), headline(last)),
+                       last.message.figures.request ? explain::shown(*last.message.figures.request)
+                                                    : std::string("a request"),
+                       device_text(last.message),
+                       last.message.line,
+                       times_text(last.message));
+  }
+
+  void write_table() {
+    Table table;
+    const auto& reports = explanation_.reports;
+    const std::size_t first = reports.size() - std::min(reports.size(), kMaxListed);
+    for (std::size_t i = first; i < reports.size(); ++i) {
+      const Message& message = reports[i].message;
+      table.add({right(fmt::format("line {}", message.line)),
+                 left(device_text(message)),
+                 right(message.figures.request ? explain::shown(*message.figures.request) : "-"),
+                 left(headline(reports[i]) + times_text(message), tone_of(reports[i].finding.kind)),
+                 left(printable(message.process), Tone::kFaint)});
+    }
+    out_ +=
+        "\n" + paint_(Tone::kTitle, fmt::format("MESSAGES  {} distinct", reports.size())) + "\n";
+    if (first > 0) out_ += fmt::format("  the last {} of them\n", kMaxListed);
+    out_ += table.text(paint_);
+  }
+
+  void write_report(const Report& report) {
+    const Message& message = report.message;
+    out_ += "\n" + paint_(Tone::kTitle, fmt::format("LINE {}  {}", message.line, message.format));
+    if (!message.process.empty()) out_ += "  " + printable(message.process);
+    out_ += "\n" + wrapped(printable(report.finding.text), kTextWidth, 2);
+    out_ += figures_text(message.figures, paint_);
+    for (const std::string& note : report.finding.notes) {
+      out_ += wrapped("note: " + printable(note), kTextWidth, 2);
+    }
+    for (const std::string& step : report.finding.next) {
+      out_ += wrapped("to decide: " + printable(step), kTextWidth, 2);
+    }
+  }
+
+  void write_timeline(const stages::Timeline& timeline) {
+    std::string title = "START OF " + timeline.engine;
+    if (!timeline.version.empty()) title += " " + timeline.version;
+    out_ += "\n" + paint_(Tone::kTitle, printable(title));
+    if (!timeline.process.empty()) out_ += "  " + printable(timeline.process);
+    out_ += "\n";
+    Table table;
+    for (const stages::StageRecord& stage : timeline.stages) {
+      const bool failed = timeline.failing == stage.stage;
+      std::string facts;
+      for (const std::string& fact : stage.facts)
+        facts += (facts.empty() ? "" : "; ") + fact;
+      table.add({left(std::string(stages::to_string(stage.stage))),
+                 right(fmt::format("lines {}-{}", stage.first_line, stage.last_line)),
+                 right(stage.seconds ? fmt::format("{:.1f} s", *stage.seconds) : ""),
+                 left(failed            ? "failed"
+                      : stage.completed ? "done"
+                                        : "not finished",
+                      failed            ? Tone::kBad
+                      : stage.completed ? Tone::kGood
+                                        : Tone::kDoubt),
+                 left(printable(facts), Tone::kFaint)});
+    }
+    out_ += table.text(paint_);
+    out_ += fmt::format("  {}\n", timeline.ready ? "it became ready" : "it did not become ready");
+  }
+
+  const Explanation& explanation_;
+  const Paint& paint_;
+  std::string out_;
+};
+
+/// The last report that is a failure.
+const Report* last_failure(const Explanation& explanation) {
+  for (std::size_t i = explanation.reports.size(); i-- > 0;) {
+    if (explanation.reports[i].finding.kind != Kind::kNotAnOom) return &explanation.reports[i];
+  }
+  return nullptr;
+}
+
+std::string record_figures(const Message& message) {
+  const Figures& figures = message.figures;
+  std::string text;
+  const auto line =
+      [&text](std::string_view name, const std::optional<Bounds>& bounds, std::string_view source) {
+        if (bounds) {
+          text += fmt::format("- {}: {} bytes to {} bytes ({}; {})\n",
+                              name,
+                              show_count(bounds->low),
+                              show_count(bounds->high),
+                              explain::shown(*bounds),
+                              source);
+        } else {
+          text += fmt::format("- {}: not in the text\n", name);
+        }
+      };
+  line("request", figures.request, "allocator: asked of the driver");
+  line("device total", figures.total, "driver");
+  line("device free", figures.free, "driver, after the failure");
+  line("allocated", figures.allocated, "allocator: live blocks");
+  line("gap", figures.gap, "allocator: held, not live");
+  line("limit", figures.limit, "allocator: this process");
+  line("this process", figures.process, "NVML");
+  line("outside", explain::outside_bytes(figures), "derived: total - free - reserved");
+  return text;
+}
+
+std::string stage_text(const Explanation& explanation) {
+  std::string text;
+  for (const stages::Timeline& timeline : explanation.timelines) {
+    const auto name = [](const std::optional<stages::Stage>& stage) {
+      return stage ? std::string(stages::to_string(*stage)) : std::string("none");
+    };
+    text += fmt::format("- {} {}: last completed {}, failing {}, {}\n",
+                        timeline.engine,
+                        timeline.version,
+                        name(timeline.last_completed),
+                        name(timeline.failing),
+                        timeline.ready ? "ready" : "not ready");
+  }
+  return text.empty() ? "- no start-up lines of a known engine in the log\n" : text;
+}
+
+}  // namespace
+
+std::string explain_text(const Explanation& explanation,
+                         const std::string& path,
+                         const Paint& paint) {
+  return ExplainWriter(explanation, paint).write(path);
+}
+
+std::string diagnostic_record(const Explanation& explanation,
+                              const std::string& path,
+                              const DeviceUuids& uuids) {
+  const Report* report = last_failure(explanation);
+  if (report == nullptr) return "no failed allocation in " + printable(path) + "\n";
+  const Message& message = report->message;
+  std::string text = fmt::format(
+      "## Out-of-memory record\n\nSource: {}, line {}{}. Written by: {} "
+      "(backend {}){}.\n",
+      printable(path),
+      message.line,
+      times_text(message),
+      message.format,
+      explain::to_string(message.backend),
+      message.process.empty() ? "" : ", " + printable(message.process));
+  text += fmt::format("\nMessage:\n\n    {}\n", printable(message.text));
+  text += "\nDevice: ";
+  if (message.device) {
+    const auto uuid = uuids.find(*message.device);
+    text += fmt::format(
+        "index {}, {}. Inside a container, or under CUDA_VISIBLE_DEVICES, the index may "
+        "differ from the host's.\n",
+        *message.device,
+        uuid == uuids.end() ? std::string("UUID not in the log") : uuid->second);
+  } else {
+    text += "not named.\n";
+  }
+  text += "\nNumbers (each with its layer; layers overlap and are never added):\n\n";
+  text += record_figures(message);
+  for (const explain::ProcessUse& use : message.figures.processes) {
+    text += fmt::format("- process {}: {} (NVML)\n", printable(use.pid), explain::shown(use.bytes));
+  }
+  text += fmt::format("\nStages:\n\n{}", stage_text(explanation));
+  text += fmt::format("\nReading: {} ({}). {}\n",
+                      headline(*report),
+                      report->finding.certain ? "certain" : "possible",
+                      printable(report->finding.text));
+  for (const std::string& note : report->finding.notes)
+    text += "- " + printable(note) + "\n";
+  if (!report->finding.next.empty()) text += "\nWhat would decide:\n\n";
+  for (const std::string& step : report->finding.next)
+    text += "- " + printable(step) + "\n";
+  return text;
+}
+
+}  // namespace fragscope::report
