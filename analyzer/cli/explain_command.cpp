@@ -8,14 +8,18 @@
 #include "analyzer/report/explain_json.hpp"
 #include "analyzer/report/explain_text.hpp"
 #include "analyzer/report/frame_text.hpp"
+#include "analyzer/stages/weights/model_weights.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace fragscope::cli {
@@ -24,6 +28,10 @@ namespace {
 struct ExplainArguments {
   std::vector<std::string> files;
   std::string devices;
+  std::string model;
+  std::string weights;
+  std::string format = "bf16";
+  std::uint32_t gpus = 1;
   std::string color = "auto";
   bool record = false;
   bool json = false;
@@ -59,9 +67,24 @@ Result<report::DeviceUuids> read_devices(const std::string& path) {
   return read_uuids({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
+Result<std::optional<stages::WeightBound>> read_weights(const ExplainArguments& arguments) {
+  const auto some = [](stages::WeightBound bound) { return std::optional(std::move(bound)); };
+  if (!arguments.model.empty()) return stages::bound_from_folder(arguments.model).map(some);
+  if (!arguments.weights.empty()) {
+    return stages::bound_from_parameters(arguments.weights, arguments.format).map(some);
+  }
+  return std::optional<stages::WeightBound>{};
+}
+
+/// What is known beside the logs.
+struct Beside {
+  report::DeviceUuids uuids;
+  std::optional<stages::WeightBound> weights;
+};
+
 Result<void> explain_file(const std::string& path,
                           const ExplainArguments& arguments,
-                          const report::DeviceUuids& uuids) {
+                          const Beside& beside) {
   Progress progress("reading " + report::printable(path));
   const Result<explain::Explanation> explanation = explain::explain_log(
       path, [&progress](std::uint64_t done, std::uint64_t total) { progress.show(done, total); });
@@ -71,23 +94,36 @@ Result<void> explain_file(const std::string& path,
     return tl::unexpected<Error>(std::move(error));
   }
   if (arguments.json) {
-    fmt::print("{}\n", report::explain_json(*explanation, FRAGSCOPE_VERSION, path));
+    fmt::print(
+        "{}\n",
+        report::explain_json(
+            *explanation, FRAGSCOPE_VERSION, path, beside.weights ? &*beside.weights : nullptr));
   } else if (arguments.record) {
-    fmt::print("{}", report::diagnostic_record(*explanation, path, uuids));
+    fmt::print("{}", report::diagnostic_record(*explanation, path, beside.uuids));
   } else {
     const report::Paint paint(wants_colour(arguments.color));
     fmt::print("{}", report::explain_text(*explanation, path, paint));
+    if (beside.weights) {
+      fmt::print("{}", report::weights_text(*beside.weights, arguments.gpus, *explanation, paint));
+    }
   }
   return {};
 }
 
 int run_explain(const ExplainArguments& arguments) {
-  const Result<report::DeviceUuids> uuids = read_devices(arguments.devices);
-  if (!uuids) return complain(uuids.error());
+  Beside beside;
+  const Result<void> known =
+      read_devices(arguments.devices)
+          .map([&beside](report::DeviceUuids uuids) { beside.uuids = std::move(uuids); })
+          .and_then([&arguments] { return read_weights(arguments); })
+          .map([&beside](std::optional<stages::WeightBound> weights) {
+            beside.weights = std::move(weights);
+          });
+  if (!known) return complain(known.error());
   int code = kDone;
   for (std::size_t i = 0; i < arguments.files.size(); ++i) {
     if (i > 0 && !arguments.json) fmt::print("\n");
-    const Result<void> done = explain_file(arguments.files[i], arguments, *uuids);
+    const Result<void> done = explain_file(arguments.files[i], arguments, beside);
     if (!done) code = complain(done.error());
   }
   if (std::fflush(stdout) != 0) return kFailed;
@@ -106,6 +142,18 @@ void add_explain_command(CLI::App& app, std::function<int()>& run) {
                     "Print a short diagnostic record of the last failure, for an issue");
   command->add_option(
       "--devices", arguments->devices, "Take UUIDs from this file (the output of nvidia-smi -L)");
+  auto* model = command->add_option("--model",
+                                    arguments->model,
+                                    "Folder of a model: the lower bound of its weights, from the "
+                                    "headers of *.safetensors and config.json");
+  command
+      ->add_option("--weights", arguments->weights, "The same from a number of parameters, as 70B")
+      ->excludes(model);
+  command->add_option(
+      "--format", arguments->format, "Format of --weights: fp32, bf16, fp8, int4, ...");
+  command
+      ->add_option("--gpus", arguments->gpus, "Devices that share the weights evenly (default 1)")
+      ->check(CLI::Range(1, 100000));
   command->add_flag("--json", arguments->json, "One JSON object a file, one line each");
   command->add_option("--color", arguments->color, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}));

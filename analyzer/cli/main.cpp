@@ -2,6 +2,7 @@
 // The command line. Each command adds itself; this file ties them together, turns every error into
 // one line on standard error, and names the version.
 #include "analyzer/cli/analyze_command.hpp"
+#include "analyzer/cli/explain_command.hpp"
 #include "kernels/cuda_devices.hpp"
 
 #include <CLI/CLI.hpp>
@@ -43,6 +44,7 @@ int run(int argc, char** argv) {
   });
   std::function<int()> chosen;
   fragscope::cli::add_analyze_command(app, chosen);
+  fragscope::cli::add_explain_command(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

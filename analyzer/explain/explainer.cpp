@@ -42,6 +42,7 @@ Result<Explanation> explain_log(const std::string& path, const ingest::ProgressF
     explanation.reports.push_back({std::move(message), std::move(finding)});
   }
   explanation.timelines = timelines.finish();
+  explanation.skipped_starts = timelines.skipped_starts();
   return explanation;
 }
 

@@ -25,6 +25,7 @@ struct Explanation {
   std::vector<Report> reports;      ///< By line of first appearance.
   std::uint64_t dropped_count = 0;  ///< Distinct messages beyond the number that is kept.
   std::vector<stages::Timeline> timelines;
+  std::uint64_t skipped_starts = 0;  ///< Starts of engines beyond the number that is kept.
   logtext::LogTotals totals;
 };
 

@@ -99,11 +99,29 @@ Json timeline_json(const stages::Timeline& timeline) {
   return object;
 }
 
+Json weights_json(const stages::WeightBound& bound) {
+  Json sources = Json::array();
+  for (const stages::WeightSource& source : bound.sources) {
+    sources.push_back(
+        {{"source", source.source}, {"bytes", source.bytes}, {"tensors", source.tensors}});
+  }
+  Json dtypes = Json::array();
+  for (const stages::DtypeBytes& dtype : bound.dtypes) {
+    dtypes.push_back({{"dtype", dtype.dtype}, {"bytes", dtype.bytes}});
+  }
+  return {{"at_least_bytes", bound.bytes},
+          {"stored_bytes", bound.stored_bytes},
+          {"sources", std::move(sources)},
+          {"dtypes", std::move(dtypes)},
+          {"notes", bound.notes}};
+}
+
 }  // namespace
 
 std::string explain_json(const explain::Explanation& explanation,
                          std::string_view tool_version,
-                         const std::string& path) {
+                         const std::string& path,
+                         const stages::WeightBound* weights) {
   Json root;
   root["schema"] = 1;
   root["fragscope"] = tool_version;
@@ -119,6 +137,8 @@ std::string explain_json(const explain::Explanation& explanation,
   for (const stages::Timeline& timeline : explanation.timelines) {
     root["timelines"].push_back(timeline_json(timeline));
   }
+  root["skipped_starts"] = explanation.skipped_starts;
+  if (weights != nullptr) root["weights"] = weights_json(*weights);
   // Logs may hold any bytes; what is no UTF-8 is replaced, never an error.
   return root.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

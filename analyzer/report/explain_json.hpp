@@ -3,15 +3,17 @@
 #pragma once
 
 #include "analyzer/explain/explainer.hpp"
+#include "analyzer/stages/weights/model_weights.hpp"
 
 #include <string>
 #include <string_view>
 
 namespace fragscope::report {
 
-/// One line of JSON, without a line break.
+/// One line of JSON, without a line break. `weights` may be null.
 [[nodiscard]] std::string explain_json(const explain::Explanation& explanation,
                                        std::string_view tool_version,
-                                       const std::string& path);
+                                       const std::string& path,
+                                       const stages::WeightBound* weights);
 
 }  // namespace fragscope::report

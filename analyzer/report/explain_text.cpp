@@ -252,6 +252,52 @@ std::string explain_text(const Explanation& explanation,
   return ExplainWriter(explanation, paint).write(path);
 }
 
+std::string weights_text(const stages::WeightBound& bound,
+                         std::uint32_t devices,
+                         const Explanation& explanation,
+                         const Paint& paint) {
+  std::string text =
+      "\n" + paint(Tone::kTitle, "WEIGHTS") + "  at least; loading only adds to it\n";
+  Table table;
+  table.add({left("whole model"),
+             right(model::show_bytes(bound.bytes)),
+             right(show_count(bound.bytes) + " B")});
+  for (const stages::WeightSource& source : bound.sources) {
+    if (bound.sources.size() == 1) break;
+    table.add({left(printable(source.source)),
+               right(model::show_bytes(source.bytes)),
+               right(show_count(source.bytes) + " B")});
+  }
+  const std::uint64_t share = stages::even_share(bound, devices);
+  if (devices > 1) {
+    table.add({left(fmt::format("each of {} devices", devices)),
+               right(model::show_bytes(share)),
+               right(show_count(share) + " B"),
+               left("if they are split evenly", Tone::kFaint)});
+  }
+  text += table.text(paint);
+  for (const std::string& note : bound.notes)
+    text += wrapped("note: " + printable(note), kTextWidth, 2);
+  // Each card is held against its own share; a sum over cards would answer nothing.
+  std::map<std::int32_t, std::uint64_t> cards;
+  for (const Report& report : explanation.reports) {
+    const Message& message = report.message;
+    if (message.device && message.figures.total) {
+      cards[*message.device] = message.figures.total->high;
+    }
+  }
+  for (const auto& [device, total_bytes] : cards) {
+    const auto why = stages::why_it_cannot_fit(bound, devices, total_bytes);
+    text += wrapped(
+        fmt::format("GPU {}: {}",
+                    device,
+                    why ? *why : fmt::format("{} could hold it", model::show_bytes(total_bytes))),
+        kTextWidth,
+        2);
+  }
+  return text;
+}
+
 std::string diagnostic_record(const Explanation& explanation,
                               const std::string& path,
                               const DeviceUuids& uuids) {

@@ -4,11 +4,18 @@
 
 #include "analyzer/explain/explainer.hpp"
 #include "analyzer/report/terminal.hpp"
+#include "analyzer/stages/weights/model_weights.hpp"
 
 #include <map>
 #include <string>
 
 namespace fragscope::report {
+
+/// A lower bound of a model's weights beside the cards that the log names.
+[[nodiscard]] std::string weights_text(const stages::WeightBound& bound,
+                                       std::uint32_t devices,
+                                       const explain::Explanation& explanation,
+                                       const Paint& paint);
 
 /// UUIDs of devices by ordinal, as `nvidia-smi -L` lists them.
 using DeviceUuids = std::map<std::int32_t, std::string>;

@@ -40,9 +40,10 @@ constexpr Phrase kPhrases[] = {
     {"killed due to the node running low on memory", kAny, kFailHere},
     {"Signals.SIGKILL: 9", kAny, kFailHere},
     {"Killed process ", kAny, kFailHere},
-    {"Killed     ", kAny, kKilled},
+    {"Killed", kAny, kKilled},  // too short to scan for: see stage_phrases()
     {"exit code 137", kAny, kFailHere},
-    {"OOMKilled", kAny, kFailHere},
+    {" OOMKilled", kAny, kFailHere},
+    {"\"OOMKilled\"", kAny, kFailHere},
 
     // Last lines of a traceback. Names in full, since shorter words would stand in every log.
     {"RuntimeError: ", kAny, kException},

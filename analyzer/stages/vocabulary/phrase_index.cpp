@@ -23,6 +23,7 @@ class PhraseIndex {
     }
     for (const std::string_view text : kBarPhrases)
       texts_.push_back(text);
+    std::erase_if(texts_, [](std::string_view text) { return text.size() < kShortest; });
     std::ranges::sort(texts_);
     texts_.erase(std::unique(texts_.begin(), texts_.end()), texts_.end());
   }
@@ -44,6 +45,9 @@ class PhraseIndex {
   [[nodiscard]] std::span<const std::string_view> texts() const { return texts_; }
 
  private:
+  /// A scanner for shorter ones would look at nearly every byte, and find them everywhere.
+  static constexpr std::size_t kShortest = 10;
+
   struct Entry {
     const Phrase* phrase;
     std::uint16_t next;  ///< Index + 1 of the next one with the same key; 0: none.

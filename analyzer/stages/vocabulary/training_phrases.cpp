@@ -87,7 +87,7 @@ constexpr Phrase kPhrases[] = {
     {"> number of parameters on ", kMegatron, kWithin, kPlacing},
     {"loading checkpoint from ", kMegatron, kBegin, kReading},
     {"successfully loaded checkpoint", kMegatron, kEnd, kReading},
-    {"setting up optimizer", kMegatron, kWithin, kPrepare},
+    {"setting up optimizer", kMegatron, kWithin, kPrepare, {}, {}, {}, true},
     {"done with setup", kMegatron, kEnd, kPrepare, {}, " ..."},
     {"training ...", kMegatron, kReady, kReadying, {}, {}, {}, true},
     {"elapsed time per iteration", kMegatron, kRequestDone, kSteps, {}, "iteration "},
