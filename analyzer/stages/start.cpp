@@ -36,7 +36,7 @@ void Start::see_engine(Engine engine) {
   if (engine == Engine::kNone) return;
   if (traits(engine).hosts) host_ = std::max(host_, engine);
   if (engine != Engine::kTorchrun || last_engine_ == Engine::kNone) last_engine_ = engine;
-  saw_transformers_ = saw_transformers_ || engine == Engine::kTransformers;
+  seen_ |= 1U << bit_of(engine);
   const bool places_first =
       traits(host_).places_first || (host_ == Engine::kNone && traits(engine).places_first);
   merged_.set_places_first(places_first);
@@ -405,7 +405,8 @@ Engine Start::shown_engine(const Failure* failure, const Decision& decision) con
   if (traits(frames).hosts) return frames;
   Engine engine = last_engine_;
   if (frames != Engine::kNone && (decision.by_frames || engine == Engine::kNone)) engine = frames;
-  return engine == Engine::kAccelerate && saw_transformers_ ? Engine::kTransformers : engine;
+  return engine == Engine::kAccelerate && has_seen(Engine::kTransformers) ? Engine::kTransformers
+                                                                          : engine;
 }
 
 Timeline Start::timeline_of(const Failure* failure) const {

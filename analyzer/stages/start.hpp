@@ -32,6 +32,7 @@ class Start {
   void see_engine(Engine engine);
   /// The engine whose log this is; kNone while only libraries have shown up.
   [[nodiscard]] Engine host() const { return host_; }
+  [[nodiscard]] bool has_seen(Engine engine) const { return (seen_ >> bit_of(engine) & 1U) != 0; }
 
   void add_banner(std::string_view process);
   /// Whether this process, under whatever process number, has begun this start before.
@@ -62,6 +63,8 @@ class Start {
   void add_timelines(std::vector<Timeline>& timelines) const;
 
  private:
+  static unsigned bit_of(Engine engine) { return static_cast<unsigned>(engine); }
+
   struct Span {
     std::uint64_t first_line = 0;
     std::uint64_t last_line = 0;
@@ -100,7 +103,7 @@ class Start {
 
   Engine host_ = Engine::kNone;
   Engine last_engine_ = Engine::kNone;
-  bool saw_transformers_ = false;
+  std::uint32_t seen_ = 0;  // by engine
   bool retrying_ = false;
   std::string version_;
   Engine version_engine_ = Engine::kNone;

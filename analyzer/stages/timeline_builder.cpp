@@ -57,6 +57,14 @@ bool is_bare_exception(const logtext::LogLine& line, std::string_view phrase) {
          std::string_view::npos;
 }
 
+/// "Killed", alone or as bash puts it behind a process number: "run.sh: line 5:  4711 Killed ...".
+bool is_shells_word(const logtext::LogLine& line) {
+  std::string_view message = line.message.empty() ? line.text : line.message;
+  while (message.ends_with(' '))
+    message.remove_suffix(1);
+  return message == "Killed" || message.find(" Killed    ") != std::string_view::npos;
+}
+
 }  // namespace
 
 class TimelineBuilder::Impl {
@@ -161,7 +169,7 @@ Start* TimelineBuilder::Impl::route(const Phrase& phrase, const logtext::LogLine
   if (phrase.only_there) {
     const bool there =
         start != nullptr && (phrase.engine == Engine::kNone || start->host() == phrase.engine ||
-                             !traits(phrase.engine).hosts);
+                             (!traits(phrase.engine).hosts && start->has_seen(phrase.engine)));
     return there ? start : nullptr;
   }
   if (start == nullptr || begins_start(*start, phrase, line.process)) {
@@ -309,7 +317,8 @@ void TimelineBuilder::Impl::take(const Phrase& phrase, const logtext::LogLine& l
     case Meaning::kException:
       return take_exception(phrase, line);
     case Meaning::kKilled:
-      return fail({}, Engine::kNone, line);
+      if (is_shells_word(line)) fail({}, Engine::kNone, line);
+      return;
     case Meaning::kFollowUp:
       return fail({.rooting = Rooting::kFollowUp}, phrase.engine, line);
     case Meaning::kSurvived:

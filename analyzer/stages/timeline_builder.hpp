@@ -39,8 +39,9 @@ struct Timeline {
 };
 
 /// The phrases without one of which a line says nothing of a stage: give the builder every line
-/// that contains one (lines with another use of the words do no harm). None is shorter than ten
-/// bytes.
+/// that contains one (in any case); other uses of the words do no harm. None is shorter than ten
+/// bytes. The shell's word for a killed process is: it counts if the log's last lines are given as
+/// well.
 [[nodiscard]] std::span<const std::string_view> stage_phrases();
 
 /// Reads lines in the order of the log. Memory is bounded, however long the log is: of very many

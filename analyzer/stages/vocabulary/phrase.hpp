@@ -75,7 +75,8 @@ struct Phrase {
   FactRule fact{};
   std::string_view also{};      ///< Must stand in the line too.
   std::string_view duration{};  ///< Behind it stand the seconds that the whole stage took.
-  /// Holds only in a start of that engine, and does not show that one is under way.
+  /// Holds only in a start of that engine (of any, for kNone), and does not show that one is under
+  /// way: the words are too common.
   bool only_there = false;
 };
 
