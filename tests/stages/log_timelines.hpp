@@ -34,8 +34,11 @@ inline std::vector<Timeline> timelines_of(std::string_view log) {
   while (!log.empty()) {
     const std::size_t end = log.find('\n');
     ++number;
-    const std::string text = logtext::clean_text(log.substr(0, end));
-    if (has_stage_phrase(text)) builder.add(logtext::read_line(text, number));
+    // The scanner sees the line as it is, with its colours and escapes.
+    if (has_stage_phrase(log.substr(0, end))) {
+      const std::string text = logtext::clean_text(log.substr(0, end));
+      builder.add(logtext::read_line(text, number));
+    }
     log = end == std::string_view::npos ? std::string_view() : log.substr(end + 1);
   }
   return builder.finish();

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <string>
+#include <utility>
 
 namespace fragscope::stages {
 namespace {
@@ -22,10 +24,12 @@ class PhraseIndex {
         add(table[i]);
     }
     for (const std::string_view text : kBarPhrases)
-      texts_.push_back(text);
-    std::erase_if(texts_, [](std::string_view text) { return text.size() < kShortest; });
-    std::ranges::sort(texts_);
-    texts_.erase(std::unique(texts_.begin(), texts_.end()), texts_.end());
+      scanned_.emplace_back(text);
+    add_escaped();
+    std::erase_if(scanned_, [](const std::string& text) { return text.size() < kShortest; });
+    std::ranges::sort(scanned_);
+    scanned_.erase(std::unique(scanned_.begin(), scanned_.end()), scanned_.end());
+    texts_.assign(scanned_.begin(), scanned_.end());
   }
 
   void find(std::string_view text, std::vector<const Phrase*>& found) const {
@@ -58,17 +62,30 @@ class PhraseIndex {
            static_cast<unsigned char>(text[1]);
   }
 
+  /// A scanner sees the log as it is: quotation marks are escaped in lines of JSON.
+  void add_escaped() {
+    for (std::size_t i = scanned_.size(); i-- > 0;) {
+      std::string escaped;
+      for (const char c : scanned_[i]) {
+        if (c == '"') escaped += '\\';
+        escaped += c;
+      }
+      if (escaped != scanned_[i]) scanned_.push_back(std::move(escaped));
+    }
+  }
+
   void add(const Phrase& phrase) {
     FRAGSCOPE_CHECK(phrase.text.size() >= 2);
     std::uint16_t& head = first_[key_of(phrase.text)];
     entries_.push_back({&phrase, head});
     head = static_cast<std::uint16_t>(entries_.size());
-    texts_.push_back(phrase.text);
+    scanned_.emplace_back(phrase.text);
   }
 
   std::array<std::uint16_t, 65536> first_{};
   std::vector<Entry> entries_;
-  std::vector<std::string_view> texts_;
+  std::vector<std::string> scanned_;
+  std::vector<std::string_view> texts_;  // of `scanned_`
 };
 
 const PhraseIndex& phrase_index() {

@@ -104,7 +104,15 @@ constexpr Phrase kPhrases[] = {
     {"Finished loading the checkpoint in ", kTitan, kEnd, kReading, {}, {}, "checkpoint in "},
     {"Trainer is initialized with ", kTitan, kEnd, kPrepare},
     {"Training starts at step ", kTitan, kReady, kReadying},
-    {"- INFO - step: ", kTitan, kRequestDone, kSteps, {"peak reserved", "memory: "}, "loss: "},
+    // Colours stand between the words of a step.
+    {"- root - INFO - ",
+     kTitan,
+     kRequestDone,
+     kSteps,
+     {"peak reserved", "memory: "},
+     "loss: ",
+     {},
+     true},
 
     // --- torchrun and other launchers
     // -------------------------------------------------------------
