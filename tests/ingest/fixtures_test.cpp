@@ -14,10 +14,11 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <regex>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace fragscope::ingest {
 namespace {
@@ -29,33 +30,46 @@ Result<Recording> read_file(const std::string& path) {
       [](ByteSource source) { return read_torch_snapshot(source.bytes()); });
 }
 
-/// The column "looks like" of fixtures/README.md, by file: "2.6".
+std::vector<std::string> cells_of(const std::string& row) {
+  std::vector<std::string> cells;
+  std::size_t begin = 2;  // behind "| "
+  for (std::size_t end = row.find(" | ", begin); end != std::string::npos;
+       end = row.find(" | ", begin)) {
+    cells.push_back(row.substr(begin, end - begin));
+    begin = end + 3;
+  }
+  return cells;
+}
+
+/// The column "looks like" of fixtures/README.md, by file: "2.6". Files without one are left out.
 std::map<std::string, std::string> versions_of_fixtures() {
   std::map<std::string, std::string> versions;
   std::ifstream page("fixtures/README.md");
-  const std::regex row(R"(\| `([a-z0-9_]+\.pickle[a-z.]*)` \| [^|]* \| ([0-9.]+) \|.*)");
   std::string line;
-  std::smatch found;
   while (std::getline(page, line)) {
-    if (std::regex_match(line, found, row)) versions[found[1]] = found[2];
+    if (!line.starts_with("| `")) continue;
+    const std::vector<std::string> cells = cells_of(line);
+    if (cells.size() < 3 || cells[2] == "-") continue;
+    versions[cells[0].substr(1, cells[0].size() - 2)] = cells[2];
   }
   return versions;
 }
 
-int minor_of(const std::string& version) {
-  return std::atoi(version.substr(version.find('.') + 1).c_str());
+/// The minor version behind the first "2." at or after `from`; -1 if there is none.
+int minor_after(const std::string& text, std::size_t from = 0) {
+  const std::size_t at = text.find("2.", from);
+  return at == std::string::npos ? -1 : std::atoi(text.c_str() + at + 2);
 }
 
 /// Whether "PyTorch 2.5 to 2.7" includes "2.6".
 bool includes(const std::string& writer, const std::string& version) {
   if (writer == "PyTorch 1.13 or earlier") return version.starts_with("1.");
-  const std::regex form(R"(PyTorch 2\.(\d+)( or later| to 2\.(\d+))?)");
-  std::smatch found;
-  if (!version.starts_with("2.") || !std::regex_match(writer, found, form)) return false;
-  const int minor = minor_of(version);
-  const int low = std::atoi(found[1].str().c_str());
-  if (found[2] == " or later") return minor >= low;
-  const int high = found[3].matched ? std::atoi(found[3].str().c_str()) : low;
+  if (!version.starts_with("2.") || !writer.starts_with("PyTorch 2.")) return false;
+  const int minor = minor_after(version);
+  const int low = minor_after(writer);
+  if (writer.ends_with(" or later")) return minor >= low;
+  const std::size_t to = writer.find(" to ");
+  const int high = to == std::string::npos ? low : minor_after(writer, to);
   return low <= minor && minor <= high;
 }
 
@@ -118,6 +132,10 @@ struct Refusal {
   std::string_view name;
   ErrorCode code;
 };
+
+void PrintTo(const Refusal& refusal, std::ostream* out) {
+  *out << refusal.name;
+}
 
 using enum ErrorCode;
 
