@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -22,9 +23,11 @@ using model::HeapState;
 using model::Timeline;
 using verdict::Question;
 
-// Judging one failure costs a pass over the blocks. This many block visits take some ten seconds;
-// a file that wants more was made to hurt, or wants a narrower question.
-constexpr std::uint64_t kMaxBlockVisits = std::uint64_t{1} << 31;
+// Judging one failure costs a few passes over the blocks. This many block visits take some ten
+// seconds; a file that wants more was made to hurt, or wants a narrower question.
+/// What keeping a failure's evidence costs, in block visits.
+constexpr std::uint64_t kVisitsPerFailure = 1024;
+constexpr std::uint64_t kMaxBlockVisits = std::uint64_t{1} << 27;
 
 std::vector<std::int32_t> devices_of(const model::Recording& recording) {
   std::set<std::int32_t> devices;
@@ -73,9 +76,10 @@ class Analyzer {
     const Result<std::vector<Task>> tasks =
         options_.request_bytes ? asked_task() : recorded_tasks();
     if (!tasks) return tl::unexpected<Error>(tasks.error());
-    if (auto fits = check_work(*tasks); !fits) return tl::unexpected<Error>(fits.error());
-    for (const auto& timeline : timelines_)
-      report_device(*timeline, *tasks);
+    for (const auto& timeline : timelines_) {
+      const Result<void> reported = report_device(*timeline, *tasks);
+      if (!reported) return tl::unexpected<Error>(reported.error());
+    }
     note_unmatched_log();
     return std::move(out_);
   }
@@ -223,44 +227,53 @@ class Analyzer {
     return task;
   }
 
-  [[nodiscard]] Result<void> check_work(const std::vector<Task>& tasks) const {
-    if (tasks.size() * (recording_.blocks.size() + 1) <= kMaxBlockVisits) return {};
-    return failure(ErrorCode::kTooLarge,
-                   fmt::format("{} failures on {} blocks are too many to judge each; ask for one: "
-                               "--request SIZE --device N --at oom:N",
-                               tasks.size(),
-                               recording_.blocks.size()));
+  [[nodiscard]] tl::unexpected<Error> too_much_work(std::size_t task_count) const {
+    return failure(
+        ErrorCode::kTooLarge,
+        fmt::format("{} failures on so many blocks are too many to judge each; ask for one: "
+                    "--request SIZE --device N --at oom:N",
+                    task_count));
   }
 
-  void report_device(const Timeline& timeline, const std::vector<Task>& tasks) {
+  [[nodiscard]] Result<void> report_device(const Timeline& timeline,
+                                           const std::vector<Task>& tasks) {
     DeviceReport report;
     report.device = timeline.device();
     report.event_count = timeline.events().size();
-    const HeapState end = model::end_state(recording_, timeline.device());
+    HeapState end = model::end_state(recording_, timeline.device());
     report.end = model::summarize(end, rules_);
-    if (timeline.events().empty()) report.holders = verdict::find_holders(end);
+    if (timeline.events().empty()) report.holders = HolderList(verdict::find_holders(end));
 
-    std::set<EventIndex> targets;
+    const bool has_events = !timeline.events().empty();
     const EventIndex peak_target = timeline.peak().event + 1;
-    if (!timeline.events().empty()) targets.insert(peak_target);
+    std::map<EventIndex, std::vector<const Task*>> tasks_at;
+    if (has_events) tasks_at[peak_target];
     for (const Task& task : tasks) {
-      if (task.question.device == timeline.device()) targets.insert(task.target);
+      if (task.question.device == timeline.device()) tasks_at[task.target].push_back(&task);
     }
+    std::vector<EventIndex> targets;
+    for (const auto& [target, ignored] : tasks_at)
+      targets.push_back(target);
     std::uint64_t unplaced = 0;
-    const std::vector<EventIndex> in_order(targets.begin(), targets.end());
-    timeline.visit_states(in_order, [&](EventIndex target, const HeapState& rebuilt) {
-      // The end needs no rebuilding: the file has it to the byte.
-      const HeapState& state = target == timeline.event_count() ? end : rebuilt;
-      unplaced = std::max(unplaced, state.unplaced_count);
-      if (!timeline.events().empty() && target == peak_target) {
-        report.peak = PeakState{timeline.peak().event, model::summarize(state, rules_)};
-        report.holders = verdict::find_holders(state);
+    timeline.visit_states(targets, [&](EventIndex target, HeapState& rebuilt) {
+      if (target == timeline.event_count()) {
+        // The end needs no rebuilding: the file has it to the byte.
+        end.expandable_starts = rebuilt.expandable_starts;
+        rebuilt = end;
       }
-      for (const Task& task : tasks) {
-        if (task.question.device != timeline.device() || task.target != target) continue;
-        out_.failures.push_back(judge_task(task, state));
+      unplaced = std::max(unplaced, rebuilt.unplaced_count);
+      if (has_events && target == peak_target) {
+        report.peak = PeakState{timeline.peak().event, model::summarize(rebuilt, rules_)};
+        report.holders = HolderList(verdict::find_holders(rebuilt));
       }
+      for (const Task* task : tasks_at[target]) {
+        visited_blocks_ += rebuilt.blocks.size() + rebuilt.segments.size() + kVisitsPerFailure;
+        if (visited_blocks_ > kMaxBlockVisits) return false;
+        out_.failures.push_back(judge_task(*task, rebuilt));
+      }
+      return true;
     });
+    if (visited_blocks_ > kMaxBlockVisits) return too_much_work(tasks.size());
     if (unplaced > 0) {
       out_.trust.push_back({"unplaced-blocks",
                             fmt::format("device {}: up to {} blocks lie in no known segment, or in "
@@ -271,6 +284,7 @@ class Analyzer {
     if (!options_.device || *options_.device == timeline.device()) {
       out_.devices.push_back(std::move(report));
     }
+    return {};
   }
 
   [[nodiscard]] Failure judge_task(const Task& task, const HeapState& state) {
@@ -285,7 +299,8 @@ class Analyzer {
     failed.judgement = verdict::judge(
         task.question, failed.supply, failed.state.requested_bytes, failed.facts, rules_);
     failed.pins = verdict::find_pins(state, task.question, failed.supply, failed.facts);
-    failed.holders = verdict::find_holders(state);
+    failed.holders = HolderList(verdict::find_holders(state));
+    if (failed.pins) failed.pins->keep_first(kKeptEvidence);
     failed.advice = verdict::find_advice(
         task.question, failed.supply, failed.facts, failed.judgement, failed.pins);
     return failed;
@@ -307,10 +322,18 @@ class Analyzer {
   std::vector<std::int32_t> devices_;
   std::vector<std::unique_ptr<Timeline>> timelines_;
   bool log_matched_ = false;
+  std::uint64_t visited_blocks_ = 0;
   Analysis out_;
 };
 
 }  // namespace
+
+HolderList::HolderList(std::vector<verdict::Holder> all)
+    : largest(std::move(all))
+    , count(largest.size()) {
+  if (largest.size() > kKeptEvidence) largest.resize(kKeptEvidence);
+  largest.shrink_to_fit();
+}
 
 Result<Analysis> analyze(const model::Recording& recording, const Options& options) {
   return Analyzer(recording, options).run();

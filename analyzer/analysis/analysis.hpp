@@ -45,6 +45,18 @@ struct Options {
   std::vector<explain::Message> messages;
 };
 
+/// Evidence is listed up to here; a count says how much there is. The number of failures times the
+/// size of the heap would otherwise decide how much memory a file takes.
+inline constexpr std::size_t kKeptEvidence = 100;
+
+/// The largest holders, and how many there are.
+struct HolderList {
+  HolderList() = default;
+  explicit HolderList(std::vector<verdict::Holder> all);
+  std::vector<verdict::Holder> largest;
+  std::uint64_t count = 0;
+};
+
 /// A failed (or asked) request with everything that is known about it.
 struct Failure {
   verdict::Question question;
@@ -53,7 +65,7 @@ struct Failure {
   verdict::Supply supply;
   verdict::Judgement judgement;
   std::optional<verdict::Pins> pins;
-  std::vector<verdict::Holder> holders;
+  HolderList holders;
   std::vector<verdict::Advice> advice;
 };
 
@@ -66,8 +78,8 @@ struct DeviceReport {
   std::int32_t device = 0;
   std::uint64_t event_count = 0;
   model::StateSummary end;
-  std::optional<PeakState> peak;         ///< Empty if the device has no trace.
-  std::vector<verdict::Holder> holders;  ///< At the peak, or at the end without a trace.
+  std::optional<PeakState> peak;  ///< Empty if the device has no trace.
+  HolderList holders;             ///< At the peak, or at the end without a trace.
 };
 
 struct Analysis {

@@ -90,6 +90,9 @@ void add_trace_signals(const model::Timeline& timeline,
       "skipped-actions",
       "free_completed was not recorded; frees count as completed at once, so pending blocks "
       "are not seen");
+  list.add_if(counts.no_free_requested,
+              "skipped-actions",
+              "free_requested was not recorded; blocks count as live until their free completed");
   list.add_if(counts.overlapping_blocks > 0,
               "overlapping-blocks",
               fmt::format("{} blocks are larger than the hole they came from; the rounding rule or "

@@ -31,7 +31,7 @@ struct AnalyzeArguments {
   std::vector<std::string> files;
   std::string request;
   std::optional<std::int32_t> device;
-  std::int64_t stream = 0;
+  std::optional<std::int64_t> stream;
   std::string pool;
   std::string at;
   std::string device_total;
@@ -91,21 +91,32 @@ Result<model::PoolId> parse_pool(const std::string& text) {
   return tl::unexpected<Error>(wrong_option("--pool", text, "two numbers, as 0,0"));
 }
 
-/// A fraction of the device is written with a point and no unit; anything else is a size.
+/// A number without a unit, up to 1, is a fraction of the device; anything else is a size.
 Result<void> parse_limit(const std::string& text, analysis::Options& options) {
   if (text.empty()) return {};
-  const auto fraction = parse_number<double>(text);
-  if (fraction && *fraction > 0 && *fraction <= 1 && text.find('.') != std::string::npos) {
-    options.limit_fraction = fraction;
+  constexpr std::string_view kExpected = "a size, or a fraction above 0 and up to 1";
+  const auto number = parse_number<double>(text);
+  if (number && *number > 0 && *number <= 1) {
+    options.limit_fraction = number;
     return {};
   }
-  if (fraction && text == "1") {
-    options.limit_fraction = 1.0;
-    return {};
+  const bool is_whole = number && text.find_first_not_of("0123456789") == std::string::npos;
+  if (number && (!is_whole || *number == 0)) {
+    return tl::unexpected<Error>(wrong_option("--limit", text, kExpected));
   }
   return size_option("--limit", text).map([&options](std::optional<std::uint64_t> size) {
     options.limit_bytes = size;
   });
+}
+
+/// Facts that cannot be true together are a slip of the hand, not evidence.
+Result<void> check_facts(const analysis::Options& options) {
+  if (options.device_free_bytes && options.device_total_bytes &&
+      *options.device_free_bytes > *options.device_total_bytes) {
+    return tl::unexpected<Error>(wrong_option(
+        "--device-free", model::show_bytes(*options.device_free_bytes), "at most --device-total"));
+  }
+  return {};
 }
 
 Result<void> read_log(const std::string& path, analysis::Options& options) {
@@ -124,7 +135,7 @@ Result<void> read_log(const std::string& path, analysis::Options& options) {
 Result<analysis::Options> parse_arguments(const AnalyzeArguments& arguments) {
   analysis::Options options;
   options.device = arguments.device;
-  options.stream = arguments.stream;
+  options.stream = arguments.stream.value_or(0);
   const auto store = [](std::optional<std::uint64_t>& into) {
     return [&into](std::optional<std::uint64_t> value) { into = value; };
   };
@@ -144,8 +155,14 @@ Result<analysis::Options> parse_arguments(const AnalyzeArguments& arguments) {
   if (done && !arguments.at.empty()) {
     done = parse_moment(arguments.at).map([&options](const Moment& at) { options.at = at; });
   }
+  if (done) done = check_facts(options);
   if (done) done = read_log(arguments.log, options);
   if (!done) return tl::unexpected<Error>(done.error());
+  if (arguments.redact && !options.log_name.empty()) options.log_name = "(masked log)";
+  if (!options.request_bytes && arguments.stream) {
+    return tl::unexpected<Error>(
+        wrong_option("--stream", std::to_string(*arguments.stream), "--request SIZE beside it"));
+  }
   if (!options.request_bytes && options.at) {
     return tl::unexpected<Error>(wrong_option("--at", arguments.at, "--request SIZE beside it"));
   }

@@ -4,7 +4,6 @@
 #include "analyzer/cli/output.hpp"
 #include "analyzer/cli/progress.hpp"
 #include "analyzer/explain/explainer.hpp"
-#include "analyzer/ingest/byte_source.hpp"
 #include "analyzer/report/explain_json.hpp"
 #include "analyzer/report/explain_text.hpp"
 #include "analyzer/report/frame_text.hpp"
@@ -15,6 +14,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,14 +57,19 @@ report::DeviceUuids read_uuids(std::string_view listing) {
 
 Result<report::DeviceUuids> read_devices(const std::string& path) {
   if (path.empty()) return report::DeviceUuids{};
-  const Result<ingest::ByteSource> source = ingest::ByteSource::open(path);
-  if (!source) {
-    Error error = source.error();
+  std::ifstream file(path);
+  // A listing has a line a device; more is another file.
+  constexpr std::size_t kMaxListing = 1U << 20;
+  std::string listing(kMaxListing, '\0');
+  file.read(listing.data(), static_cast<std::streamsize>(listing.size()));
+  if (file.bad() || file.gcount() == 0) {
+    Error error;
+    error.code = ErrorCode::kUnreadable;
     error.source = path;
+    error.message = "cannot be read; expected the output of nvidia-smi -L";
     return tl::unexpected<Error>(std::move(error));
   }
-  const auto bytes = source->bytes();
-  return read_uuids({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return read_uuids(std::string_view(listing).substr(0, static_cast<std::size_t>(file.gcount())));
 }
 
 Result<std::optional<stages::WeightBound>> read_weights(const ExplainArguments& arguments) {

@@ -3,6 +3,7 @@
 // one line on standard error, and names the version.
 #include "analyzer/cli/analyze_command.hpp"
 #include "analyzer/cli/explain_command.hpp"
+#include "analyzer/report/frame_text.hpp"
 #include "kernels/cuda_devices.hpp"
 
 #include <CLI/CLI.hpp>
@@ -38,9 +39,10 @@ int run(int argc, char** argv) {
       "stood in the way?",
       "fragscope");
   app.set_version_flag("--version", version_text);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return fmt::format("fragscope: {} (see fragscope --help)\n", error.what());
+    return fmt::format("fragscope: {} (see fragscope --help)\n",
+                       fragscope::report::printable(error.what()));
   });
   std::function<int()> chosen;
   fragscope::cli::add_analyze_command(app, chosen);
@@ -49,6 +51,11 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 1;
+  }
+  if (!chosen) {
+    fmt::print(stderr,
+               "fragscope: expected a command: analyze or explain (see fragscope --help)\n");
+    return 1;
   }
   return chosen();
 }

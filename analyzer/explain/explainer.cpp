@@ -5,29 +5,20 @@
 #include "analyzer/explain/message/message_reader.hpp"
 #include "analyzer/logtext/phrase_scanner.hpp"
 
-#include <string_view>
+#include <cstdint>
+#include <string>
 #include <utility>
 
 namespace fragscope::explain {
-namespace {
-
-std::vector<std::string_view> all_phrases() {
-  std::vector<std::string_view> phrases;
-  for (const std::string_view phrase : message_phrases())
-    phrases.push_back(phrase);
-  for (const std::string_view phrase : stages::stage_phrases())
-    phrases.push_back(phrase);
-  return phrases;
-}
-
-}  // namespace
-
 Result<Explanation> explain_log(const std::string& path, const ingest::ProgressFn& progress) {
-  const logtext::PhraseScanner scanner(all_phrases());
+  constexpr std::uint32_t kMessage = 1U << 0;
+  constexpr std::uint32_t kStage = 1U << 1;
+  const logtext::PhraseScanner scanner({message_phrases(), stages::stage_phrases()});
   MessageCollector messages;
   stages::TimelineBuilder timelines;
   const auto use = [&](const logtext::LineHit& hit) {
-    messages.add(hit);
+    if ((hit.groups & kMessage) != 0) messages.add(hit);
+    if ((hit.groups & kStage) == 0) return;
     const std::string text = logtext::clean_text(hit.line);
     timelines.add(logtext::read_line(text, hit.number));
   };

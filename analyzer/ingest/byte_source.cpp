@@ -68,6 +68,20 @@ bool starts_with(std::span<const std::uint8_t> bytes, std::initializer_list<std:
   return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
 }
 
+bool may_be_snapshot(std::span<const std::uint8_t> bytes) {
+  const bool pickle = bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5;
+  return pickle || starts_with(bytes, {0x1f, 0x8b}) || starts_with(bytes, {0x28, 0xb5, 0x2f, 0xfd});
+}
+
+tl::unexpected<Error> no_snapshot() {
+  Error error;
+  error.code = ErrorCode::kForeign;
+  error.message =
+      "expected a pickle of protocol 2 to 5, as PyTorch writes snapshots, or a .gz or .zst";
+  error.byte_offset = 0;
+  return tl::unexpected<Error>(std::move(error));
+}
+
 bool too_far(const ByteBuffer& out, std::span<const std::uint8_t> in) {
   return out.size() > kAlwaysAllowedBytes && out.size() / kMaxUnfolding > in.size();
 }
@@ -118,7 +132,11 @@ Result<ByteBuffer> decompress_zstd(std::span<const std::uint8_t> in) {
   ByteBuffer out;
   ZSTD_inBuffer source{in.data(), in.size(), 0};
   std::size_t hint = 1;
-  while (source.pos < source.size || hint != 0) {
+  const auto frame_follows = [&source, in] {
+    return starts_with(in.subspan(source.pos), {0x28, 0xb5, 0x2f, 0xfd});
+  };
+  // Several frames in a row are one file; anything else behind the last is padding.
+  while (hint != 0 || frame_follows()) {
     if (!out.reserve_more(kChunkBytes)) return no_memory();
     ZSTD_outBuffer target{out.data() + out.size(), std::min(out.room(), kChunkBytes), 0};
     const std::size_t before = source.pos;
@@ -200,6 +218,8 @@ Result<ByteSource> ByteSource::map(int descriptor, std::size_t size) {
 
 Result<ByteSource> ByteSource::read_all(int descriptor) {
   ByteSource source;
+  constexpr std::size_t kEnoughToTell = 4;
+  bool is_told = false;
   while (true) {
     if (!source.buffer_.reserve_more(kChunkBytes)) return no_memory();
     const ssize_t got =
@@ -208,6 +228,11 @@ Result<ByteSource> ByteSource::read_all(int descriptor) {
     if (got < 0) return system_failure("cannot be read");
     if (got == 0) break;
     source.buffer_.add(static_cast<std::size_t>(got));
+    // A pipe may never end: what is no snapshot at its start is not read to its end.
+    if (!is_told && source.buffer_.size() >= kEnoughToTell) {
+      is_told = true;
+      if (!may_be_snapshot({source.buffer_.data(), source.buffer_.size()})) return no_snapshot();
+    }
   }
   source.view_ = {source.buffer_.data(), source.buffer_.size()};
   source.stored_bytes_ = source.buffer_.size();

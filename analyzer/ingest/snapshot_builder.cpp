@@ -126,7 +126,9 @@ SnapshotBuilder::DictKind SnapshotBuilder::kind_of(const Fields& fields) {
   return DictKind::kOpaque;
 }
 
-bool SnapshotBuilder::set_items(std::uint64_t dict, std::span<const Value> keys_and_values) {
+bool SnapshotBuilder::set_items(std::uint64_t dict,
+                                std::span<const Value> keys_and_values,
+                                std::uint64_t byte_offset) {
   DictSlot& slot = dicts_[dict];
   const Fields fields = fields_of(keys_and_values);
   if (slot.kind != DictKind::kUnset) {
@@ -138,7 +140,14 @@ bool SnapshotBuilder::set_items(std::uint64_t dict, std::span<const Value> keys_
     return fail("more records than this version can number", ErrorCode::kTooLarge);
   }
   slot.kind = kind_of(fields);
-  return fill(slot, fields);
+  if (fill(slot, fields) || error_.code == ErrorCode::kTooLarge) {
+    return error_.code != ErrorCode::kTooLarge;
+  }
+  // An annotation may have any keys. Only where a record is needed is this an error.
+  slot.kind = DictKind::kBroken;
+  broken_ = std::exchange(error_, {});
+  broken_->byte_offset = byte_offset;
+  return true;
 }
 
 bool SnapshotBuilder::fill(DictSlot& slot, const Fields& fields) {
@@ -166,6 +175,7 @@ bool SnapshotBuilder::fill(DictSlot& slot, const Fields& fields) {
       return read_root(fields);
     case DictKind::kUnset:
     case DictKind::kOpaque:
+    case DictKind::kBroken:
       return true;
   }
   return true;
@@ -237,6 +247,7 @@ bool SnapshotBuilder::read_stack(const Fields& fields,
   if (fields[key].kind == ValueKind::kNone) return true;
   const ListSlot* list = use_list(fields[key]);
   if (list != nullptr && list->kind == ListKind::kEmpty) return true;
+  if (list != nullptr && list->kind == ListKind::kBroken) return fail_broken();
   if (list == nullptr || list->kind != ListKind::kStack) {
     return fail("'" + std::string(name_of(key)) + "' of a " + std::string(what) +
                 " is no list of frames");
@@ -249,12 +260,18 @@ bool SnapshotBuilder::read_range(const Fields& fields, Key key, ListKind kind, R
   if (!fields.has(key)) return true;
   const ListSlot* list = use_list(fields[key]);
   if (list != nullptr && list->kind == ListKind::kEmpty) return true;
+  if (list != nullptr && list->kind == ListKind::kBroken) return fail_broken();
   if (list == nullptr || list->kind != kind) {
-    return fail("'" + std::string(name_of(key)) + "' does not hold what a snapshot has there",
+    return fail("'" + std::string(name_of(key)) + "' is not the list that a snapshot has there",
                 ErrorCode::kForeign);
   }
   *out = list->range;
   return true;
+}
+
+bool SnapshotBuilder::fail_broken() {
+  error_ = broken_.value_or(Error{});
+  return false;
 }
 
 bool SnapshotBuilder::fail_too_large(std::uint64_t size_bytes) {
@@ -433,6 +450,7 @@ bool SnapshotBuilder::read_divisions(const Fields& fields) {
 }
 
 bool SnapshotBuilder::read_root(const Fields& fields) {
+  root_is_broken_ = true;  // until it was read whole
   if (!read_range(fields, Key::kSegments, ListKind::kSegments, &root_.segments) ||
       !read_range(fields, Key::kDeviceTraces, ListKind::kTraces, &root_.traces)) {
     return false;
@@ -440,6 +458,7 @@ bool SnapshotBuilder::read_root(const Fields& fields) {
   root_.has_traces = fields.has(Key::kDeviceTraces);
   if (fields.has(Key::kAllocatorSettings)) root_.settings = settings_;
   seen_root_keys |= fields.keys;
+  root_is_broken_ = false;
   return true;
 }
 
@@ -453,6 +472,8 @@ SnapshotBuilder::ListKind SnapshotBuilder::list_kind_for(DictKind kind) {
       return ListKind::kBlocks;
     case DictKind::kHistory:
       return ListKind::kHistory;
+    case DictKind::kBroken:
+      return ListKind::kBroken;
     default:
       return ListKind::kOpaque;
   }
@@ -462,7 +483,15 @@ bool SnapshotBuilder::append(std::uint64_t list_handle, std::span<const Value> i
   ListSlot& list = lists_[list_handle];
   if (items.empty()) return true;
   if (list.used) return fail("a list grows after it was used; snapshots fill each one once");
-  if (list.kind == ListKind::kOpaque) return true;
+  if (list.kind == ListKind::kOpaque || list.kind == ListKind::kBroken) return true;
+  // A list with a broken record in it is broken, whatever else it holds.
+  const auto is_broken = [this](const Value& item) {
+    return item.kind == ValueKind::kDict && dicts_[item.payload].kind == DictKind::kBroken;
+  };
+  if (broken_ && std::ranges::any_of(items, is_broken)) {
+    list.kind = ListKind::kBroken;
+    return true;
+  }
   const Value& first = items.front();
   if (first.kind == ValueKind::kList) {
     append_traces(list, items);
@@ -540,7 +569,8 @@ void SnapshotBuilder::append_traces(ListSlot& list, std::span<const Value> items
   for (const Value& item : items) {
     ListSlot* inner = use_list(item);
     if (inner == nullptr || (inner->kind != ListKind::kEmpty && inner->kind != ListKind::kEvents)) {
-      list.kind = ListKind::kOpaque;
+      const bool is_broken = inner != nullptr && inner->kind == ListKind::kBroken;
+      list.kind = is_broken ? ListKind::kBroken : ListKind::kOpaque;
       return;
     }
     trace_ranges.push_back(inner->range);
@@ -558,8 +588,13 @@ std::size_t SnapshotBuilder::held_bytes() const {
 
 Result<RawSnapshot> SnapshotBuilder::finish(const Value& root) {
   if (root.kind == ValueKind::kDict && dicts_[root.payload].kind == DictKind::kRoot) return root_;
+  if (root.kind == ValueKind::kDict && dicts_[root.payload].kind == DictKind::kBroken &&
+      root_is_broken_) {
+    return tl::unexpected<Error>(*broken_);
+  }
   if (root.kind == ValueKind::kList) {
     const ListSlot& list = lists_[root.payload];
+    if (list.kind == ListKind::kBroken && broken_) return tl::unexpected<Error>(*broken_);
     if (list.kind == ListKind::kSegments || list.kind == ListKind::kEmpty) {
       RawSnapshot bare;
       bare.is_bare_list = true;

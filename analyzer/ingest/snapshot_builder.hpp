@@ -72,7 +72,9 @@ class SnapshotBuilder {
   [[nodiscard]] Value new_dict();
   [[nodiscard]] Value new_list();
   [[nodiscard]] Value tuple(std::span<const Value> items);
-  [[nodiscard]] bool set_items(std::uint64_t dict, std::span<const Value> keys_and_values);
+  [[nodiscard]] bool set_items(std::uint64_t dict,
+                               std::span<const Value> keys_and_values,
+                               std::uint64_t byte_offset);
   [[nodiscard]] bool append(std::uint64_t list, std::span<const Value> items);
   [[nodiscard]] bool is_repeatable(std::uint64_t list) const {
     return lists_[list].kind == ListKind::kStack;
@@ -108,6 +110,7 @@ class SnapshotBuilder {
     kDivisions,
     kRoot,
     kOpaque,
+    kBroken,  ///< Looks like a record but is none; an error only where one is needed.
   };
   enum class ListKind : std::uint8_t {
     kEmpty,
@@ -119,6 +122,7 @@ class SnapshotBuilder {
     kTraces,
     kPair,  ///< Two numbers: a pool id; `range.first` is its index.
     kOpaque,
+    kBroken,
   };
   struct DictSlot {
     DictKind kind = DictKind::kUnset;
@@ -146,6 +150,7 @@ class SnapshotBuilder {
 
   bool fail(std::string message, ErrorCode code = ErrorCode::kDamaged);
   bool fail_too_large(std::uint64_t size_bytes);
+  bool fail_broken();
   [[nodiscard]] static Fields fields_of(std::span<const Value> keys_and_values);
   [[nodiscard]] static DictKind kind_of(const Fields& fields);
   bool fill(DictSlot& slot, const Fields& fields);
@@ -189,7 +194,9 @@ class SnapshotBuilder {
   RawSettings settings_;
   std::array<std::uint32_t, 16> divisions_{};
   RawSnapshot root_;
+  bool root_is_broken_ = false;
   Error error_;
+  std::optional<Error> broken_;  ///< The latest record that was none.
 };
 
 }  // namespace fragscope::ingest

@@ -60,6 +60,12 @@ Result<void> place_blocks(const SnapshotBuilder& builder,
                                std::to_string(block.size_bytes) + " bytes, " +
                                std::to_string(end - at) + " are left in the segment");
     }
+    if (block.state != model::BlockState::kFree && block.has_requested &&
+        block.requested_bytes > block.size_bytes) {
+      return contradiction(segment,
+                           "has a block at " + hex(at) + " of " + std::to_string(block.size_bytes) +
+                               " bytes for a request of " + std::to_string(block.requested_bytes));
+    }
     at += block.size_bytes;
     recording.blocks.push_back(block);
   }

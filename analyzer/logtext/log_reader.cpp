@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <sys/stat.h>
@@ -34,14 +35,17 @@ class HitFinder {
   /// Hands over the lines whose phrases begin in text[from, until).
   void find(std::string_view text, std::size_t from, std::size_t until) {
     places_.clear();
-    scanner_.scan(text, from, until, [this](std::size_t place) { places_.push_back(place); });
+    scanner_.scan(text, from, until, [this](std::size_t place, std::uint32_t group) {
+      places_.emplace_back(place, group);
+    });
     std::ranges::sort(places_);
     std::size_t counted = from;
-    for (const std::size_t place : places_) {
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      const std::size_t place = places_[i].first;
       if (place < handed_until_) continue;
       newlines_ += count_lines(text.substr(counted, place - counted));
       counted = place;
-      hand_over(text, place);
+      hand_over(text, i);
     }
     newlines_ += count_lines(text.substr(counted, until - counted));
   }
@@ -56,7 +60,8 @@ class HitFinder {
     return static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n'));
   }
 
-  void hand_over(std::string_view text, std::size_t place) {
+  void hand_over(std::string_view text, std::size_t first_place) {
+    const std::size_t place = places_[first_place].first;
     const std::size_t reach = place - std::min(place, kLongestLine / 2);
     const auto line_end_before = text.substr(reach, place - reach).rfind('\n');
     const std::size_t start =
@@ -66,7 +71,12 @@ class HitFinder {
         std::min(text.find('\n', place), std::min(text.size(), start + kLongestLine));
     const std::size_t behind = std::min(text.size(), end + 1);
     const std::size_t front = start - std::min(start, kBeforeBytes);
+    std::uint32_t groups = 0;
+    for (std::size_t i = first_place; i < places_.size() && places_[i].first < end; ++i) {
+      groups |= 1U << places_[i].second;
+    }
     use_({newlines_ + 1,
+          groups,
           text.substr(start, end - start),
           text.substr(front, start - front),
           text.substr(behind, kBehindBytes / 2)});
@@ -75,7 +85,7 @@ class HitFinder {
 
   const PhraseScanner& scanner_;
   const std::function<void(const LineHit&)>& use_;
-  std::vector<std::size_t> places_;
+  std::vector<std::pair<std::size_t, std::uint32_t>> places_;  // where, and of which group
   std::uint64_t newlines_ = 0;
   std::size_t handed_until_ = 0;  // everything in front of it was handed over
 };

@@ -18,6 +18,7 @@ namespace fragscope::logtext {
 /// A line that holds a phrase. The views are valid during the call only.
 struct LineHit {
   std::uint64_t number = 0;  ///< From 1.
+  std::uint32_t groups = 0;  ///< Bit n: a phrase of the scanner's n-th group is in it.
   std::string_view
       line;  ///< Raw, without its line end. Of an overlong line the part around the phrase.
   std::string_view before;  ///< Raw, the end of what precedes the line.

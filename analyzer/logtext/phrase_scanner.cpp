@@ -14,16 +14,21 @@ char lower(char c) {
 
 }  // namespace
 
-PhraseScanner::PhraseScanner(std::span<const std::string_view> phrases)
+PhraseScanner::PhraseScanner(std::initializer_list<Phrases> groups)
     : first_entry_(1U << kSlotBits, ~0U) {
   std::size_t shortest = ~std::size_t{0};
-  for (const std::string_view phrase : phrases) {
-    FRAGSCOPE_CHECK(phrase.size() >= kWindow);
-    std::string lowered(phrase);
-    std::ranges::transform(lowered, lowered.begin(), lower);
-    shortest = std::min(shortest, lowered.size());
-    longest_ = std::max(longest_, lowered.size());
-    phrases_.push_back(std::move(lowered));
+  std::uint32_t group = 0;
+  for (const Phrases phrases : groups) {
+    for (const std::string_view phrase : phrases) {
+      FRAGSCOPE_CHECK(phrase.size() >= kWindow);
+      std::string lowered(phrase);
+      std::ranges::transform(lowered, lowered.begin(), lower);
+      shortest = std::min(shortest, lowered.size());
+      longest_ = std::max(longest_, lowered.size());
+      phrases_.push_back(std::move(lowered));
+      groups_.push_back(group);
+    }
+    ++group;
   }
   stride_ = std::clamp<std::size_t>(shortest - kWindow + 1, 1, kMaxStride);
   for (std::uint32_t phrase = 0; phrase < phrases_.size(); ++phrase) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,13 +18,14 @@ namespace fragscope::logtext {
 
 class PhraseScanner {
  public:
-  /// Phrases of at least four bytes. The shortest decides the speed: from eleven bytes on, the text
-  /// is looked at every eighth byte.
-  explicit PhraseScanner(std::span<const std::string_view> phrases);
+  /// Groups of phrases of at least four bytes. The shortest decides the speed: from eleven bytes
+  /// on, the text is looked at every eighth byte.
+  using Phrases = std::span<const std::string_view>;
+  explicit PhraseScanner(std::initializer_list<Phrases> groups);
 
-  /// Calls `use(position)` for places in text[from, until) where some phrase begins, in ascending
-  /// order of the looks; a phrase may reach behind `until`. The same place may come twice, and a
-  /// place up to `longest()` before an earlier one may follow it.
+  /// Calls `use(position, group)` for places in text[from, until) where a phrase of that group
+  /// begins, in ascending order of the looks; a phrase may reach behind `until`. The same place may
+  /// come twice, and a place up to `longest()` before an earlier one may follow it.
   template <class Use>
   void scan(std::string_view text, std::size_t from, std::size_t until, Use use) const {
     if (text.size() < kWindow) return;
@@ -71,11 +73,14 @@ class PhraseScanner {
       const Entry& entry = entries_[i];
       if (at < entry.offset) continue;
       const std::size_t start = at - entry.offset;
-      if (start >= from && start < until && matches(text, start, entry.phrase)) use(start);
+      if (start >= from && start < until && matches(text, start, entry.phrase)) {
+        use(start, groups_[entry.phrase]);
+      }
     }
   }
 
-  std::vector<std::string> phrases_;  // in lower case
+  std::vector<std::string> phrases_;   // in lower case
+  std::vector<std::uint32_t> groups_;  // by phrase: which list it came from
   std::size_t longest_ = 0;
   std::size_t stride_ = 1;
   std::array<std::uint64_t, (1U << kSlotBits) / 64> seen_{};

@@ -75,7 +75,8 @@ HeapState end_state(const Recording& recording, std::int32_t device) {
          segment.size_bytes,
          {segment.pool, segment.size_class, segment.expandable, segment.stream},
          static_cast<std::uint32_t>(state.blocks.size()),
-         segment.block_count});
+         segment.block_count,
+         false});
     for (const Block& block : recording.blocks_of(segment)) {
       if (block.state == BlockState::kLive && !block.has_requested) {
         state.has_requested_sizes = false;

@@ -33,14 +33,23 @@ struct HeapSegment {
   Home home;
   std::uint32_t first_block = 0;
   std::uint32_t block_count = 0;
+  bool pool_assumed = false;  ///< Gone by the end, in a trace that names no pools.
+};
+
+/// The lowest address that was ever mapped of an expandable segment; what lies between it and the
+/// first mapped range is unmapped space that the allocator would fill first.
+struct ExpandableStart {
+  std::uint64_t address = 0;
+  Home home;
 };
 
 struct HeapState {
   std::int32_t device = 0;
   bool has_requested_sizes = true;
-  std::vector<HeapSegment> segments;  ///< By address.
-  std::vector<HeapBlock> blocks;      ///< Tile the segments, in order.
-  std::uint64_t unplaced_count = 0;   ///< Blocks that lie in no known segment, and are left out.
+  std::vector<HeapSegment> segments;               ///< By address.
+  std::vector<HeapBlock> blocks;                   ///< Tile the segments, in order.
+  std::vector<ExpandableStart> expandable_starts;  ///< As far as the trace shows them.
+  std::uint64_t unplaced_count = 0;  ///< Blocks that lie in no known segment, and are left out.
 
   [[nodiscard]] std::span<const HeapBlock> blocks_of(const HeapSegment& segment) const {
     return {blocks.data() + segment.first_block, segment.block_count};

@@ -82,6 +82,7 @@ SegmentHistory::SegmentHistory(std::span<const Segment> segments,
   plain_of_change_.assign(changes_.size(), -1);
   find_areas(segments, events);
   undo(events, rules);
+  find_owners(events);
   name_classes(events, rules);
   present_.clear();
 }
@@ -95,8 +96,8 @@ void SegmentHistory::find_areas(std::span<const Segment> segments, std::span<con
     ranges.push_back({segment.address,
                       segment.address + segment.size_bytes,
                       {segment.pool, segment.size_class, true, segment.stream},
-                      segment.stack,
-                      false});
+                      false,
+                      {}});
   }
   for (const EventIndex index : changes_) {
     const Event& event = events[static_cast<std::size_t>(index)];
@@ -104,8 +105,8 @@ void SegmentHistory::find_areas(std::span<const Segment> segments, std::span<con
     ranges.push_back({event.address,
                       event.address + event.size_bytes,
                       {event.pool, SizeClass::kLarge, true, event.stream},
-                      event.stack,
-                      true});
+                      true,
+                      {}});
   }
   std::ranges::stable_sort(ranges, {}, &Area::begin);
   for (const Area& range : ranges) {
@@ -123,7 +124,6 @@ void SegmentHistory::find_areas(std::span<const Segment> segments, std::span<con
     area.end = std::max(area.end, range.end);
     if (area.class_assumed && !range.class_assumed) {
       area.home = range.home;
-      area.stack = range.stack;
       area.class_assumed = false;
     } else if (area.home.pool == kUnknownPool) {
       area.home.pool = range.home.pool;
@@ -187,24 +187,68 @@ std::int32_t SegmentHistory::undo_plain(const Event& event,
   return static_cast<std::int32_t>(plain_.size() - 1);
 }
 
-// A vanished area's class is that of the first block handed out in it; without one, its size must
-// decide: whole large pages are taken for class large.
+// An area that was unmapped whole and is mapped again has a new owner from there on. What is left
+// at the end names the last one; the others are known by their own events.
+void SegmentHistory::find_owners(std::span<const Event> events) {
+  std::vector<std::uint64_t> mapped(areas_.size(), 0);
+  std::vector<bool> seen(areas_.size(), false);
+  const auto index_at = [this](std::uint64_t address) {
+    const Area* area = area_at(address);
+    return area == nullptr ? areas_.size() : static_cast<std::size_t>(area - areas_.data());
+  };
+  for (const auto& [begin, end] : mapped_at_start_) {
+    const std::size_t at = index_at(begin);
+    if (at == areas_.size()) continue;
+    mapped[at] += end - begin;
+    if (areas_[at].owners.empty())
+      areas_[at].owners.push_back({kBeforeFirst, areas_[at].home, true});
+  }
+  for (const EventIndex change : changes_) {
+    const Event& event = events[static_cast<std::size_t>(change)];
+    const std::size_t at = is_mapping(event.action) ? index_at(event.address) : areas_.size();
+    if (at == areas_.size()) continue;
+    std::vector<AreaOwner>& owners = areas_[at].owners;
+    const AreaOwner here{change, {event.pool, SizeClass::kLarge, true, event.stream}, true};
+    const bool is_map = event.action == Action::kSegmentMap;
+    if (owners.empty() || (is_map && mapped[at] == 0)) {
+      owners.push_back(here);
+    } else if (!seen[at]) {
+      owners.front().home = here.home;  // from before the first event: its own first event names it
+    }
+    seen[at] = true;
+    mapped[at] = is_map ? mapped[at] + event.size_bytes
+                        : mapped[at] - std::min(mapped[at], event.size_bytes);
+  }
+  for (Area& area : areas_) {
+    if (area.owners.empty()) area.owners.push_back({kBeforeFirst, area.home, true});
+    if (area.class_assumed) continue;
+    area.owners.back().home = area.home;
+    area.owners.back().class_assumed = false;
+  }
+}
+
+// The class of one that is gone is that of the first block handed out in its time; without one, its
+// size must decide: whole large pages are taken for class large.
 void SegmentHistory::name_classes(std::span<const Event> events, const policy::SizeRules& rules) {
   std::size_t open = 0;
   for (Area& area : areas_) {
-    if (!area.class_assumed) continue;
-    ++open;
     const bool whole_large_pages = (area.end - area.begin) % rules.large_segment_size == 0;
-    area.home.size_class = whole_large_pages ? SizeClass::kLarge : SizeClass::kSmall;
+    for (AreaOwner& owner : area.owners) {
+      if (!owner.class_assumed) continue;
+      ++open;
+      owner.home.size_class = whole_large_pages ? SizeClass::kLarge : SizeClass::kSmall;
+    }
   }
-  for (const Event& event : events) {
-    if (open == 0) return;
+  for (std::size_t index = 0; index < events.size() && open > 0; ++index) {
+    const Event& event = events[index];
     if (event.action != Action::kAlloc) continue;
     auto* area = const_cast<Area*>(area_at(event.address));
-    if (area == nullptr || !area->class_assumed) continue;
-    area->home.size_class = policy::size_class(policy::round_size(event.size_bytes, rules));
-    if (area->home.pool == kUnknownPool) area->home.pool = event.pool;
-    area->class_assumed = false;
+    if (area == nullptr) continue;
+    auto& owner = const_cast<AreaOwner&>(area->owner_before(static_cast<EventIndex>(index)));
+    if (!owner.class_assumed) continue;
+    owner.home.size_class = policy::size_class(policy::round_size(event.size_bytes, rules));
+    if (owner.home.pool == kUnknownPool) owner.home.pool = event.pool;
+    owner.class_assumed = false;
     --open;
   }
 }

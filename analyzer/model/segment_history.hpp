@@ -38,13 +38,29 @@ struct PlainSegment {
   bool home_assumed = false;  ///< Gone before the end, in a trace without pool ids.
 };
 
-/// A maximal range of addresses that was mapped at some time; its home does not change.
+/// Who owned an area from one event on: a range that was given back whole may come again for
+/// another stream, pool or class.
+struct AreaOwner {
+  EventIndex from_event = kBeforeFirst;
+  Home home;
+  bool class_assumed = true;  ///< Not seen at the end; class by the first block, or by page size.
+};
+
+/// A maximal range of addresses that was mapped at some time.
 struct Area {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  Home home;
-  StackId stack = kNoStack;
-  bool class_assumed = false;  ///< Nothing of it is left at the end; class by page size.
+  Home home;                      ///< Of what is left at the end, else of its events.
+  bool class_assumed = false;     ///< Nothing is left at the end.
+  std::vector<AreaOwner> owners;  ///< In order of time; never empty once built.
+
+  /// Who owned it in the state before `event`.
+  [[nodiscard]] const AreaOwner& owner_before(EventIndex event) const {
+    std::size_t at = owners.size() - 1;
+    while (at > 0 && owners[at].from_event >= event)
+      --at;
+    return owners[at];
+  }
 };
 
 /// Mapped ranges by start address -> end address. Adjacent ranges are merged.
@@ -74,6 +90,7 @@ class SegmentHistory {
  private:
   void find_areas(std::span<const Segment> segments, std::span<const Event> events);
   void undo(std::span<const Event> events, const policy::SizeRules& rules);
+  void find_owners(std::span<const Event> events);
   [[nodiscard]] std::int32_t undo_plain(const Event& event,
                                         EventIndex index,
                                         const policy::SizeRules& rules);

@@ -5,6 +5,7 @@
 #include "trace/check.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace fragscope::model {
@@ -33,11 +34,10 @@ class Timeline::Walker {
       : timeline_(timeline)
       , occupied_(timeline.places_.size())
       , life_at_(timeline.places_.size(), kNoLife)
-      , plain_present_(timeline.segments_.plain().size(), false)
       , mapped_(timeline.segments_.mapped_at_start()) {
     const auto plain = timeline.segments_.plain();
     for (std::size_t i = 0; i < plain.size(); ++i) {
-      plain_present_[i] = plain[i].alloc_event == kBeforeFirst;
+      if (plain[i].alloc_event == kBeforeFirst) present_.emplace(plain[i].address, i);
     }
     for (const LifeId life : timeline.lives_at_start_)
       occupy(life);
@@ -91,7 +91,11 @@ class Timeline::Walker {
     const Event& event = timeline_.events_[static_cast<std::size_t>(index)];
     const std::int32_t plain = timeline_.segments_.plain_of_change(change);
     if (plain >= 0) {
-      plain_present_[static_cast<std::size_t>(plain)] = event.action == Action::kSegmentAlloc;
+      if (event.action == Action::kSegmentAlloc) {
+        present_.insert_or_assign(event.address, static_cast<std::size_t>(plain));
+      } else {
+        present_.erase(event.address);
+      }
     } else if (event.action == Action::kSegmentMap) {
       static_cast<void>(map_range(mapped_, event.address, event.address + event.size_bytes));
     } else if (event.action == Action::kSegmentUnmap) {
@@ -106,9 +110,9 @@ class Timeline::Walker {
 
   void list_segments(HeapState& state) const {
     const auto plain = timeline_.segments_.plain();
-    for (std::size_t i = 0; i < plain.size(); ++i) {
-      if (!plain_present_[i]) continue;
-      state.segments.push_back({plain[i].address, plain[i].size_bytes, known(plain[i].home), 0, 0});
+    for (const auto& [address, i] : present_) {
+      const bool assumed = plain[i].home.pool == kUnknownPool;
+      state.segments.push_back({address, plain[i].size_bytes, known(plain[i].home), 0, 0, assumed});
     }
     for (const auto& [begin, end] : mapped_) {
       // A mapped range that spans two areas is two segments, as PyTorch lists them.
@@ -116,11 +120,16 @@ class Timeline::Walker {
         const Area* area = timeline_.segments_.area_at(at);
         if (area == nullptr) break;
         const std::uint64_t until = std::min(end, area->end);
-        state.segments.push_back({at, until - at, known(area->home), 0, 0});
+        const AreaOwner& owner = area->owner_before(next_);
+        const bool assumed = owner.home.pool == kUnknownPool;
+        state.segments.push_back({at, until - at, known(owner.home), 0, 0, assumed});
         at = until;
       }
     }
     std::ranges::sort(state.segments, {}, &HeapSegment::address);
+    for (const Area& area : timeline_.segments_.areas()) {
+      state.expandable_starts.push_back({area.begin, known(area.owner_before(next_).home)});
+    }
   }
 
   [[nodiscard]] Place following(Place place) const {
@@ -178,7 +187,7 @@ class Timeline::Walker {
   const Timeline& timeline_;
   PlaceSet occupied_;
   std::vector<LifeId> life_at_;
-  std::vector<bool> plain_present_;
+  std::map<std::uint64_t, std::size_t> present_;  // plain segments: address -> index
   MappedRanges mapped_;
   EventIndex next_ = 0;
   std::size_t next_change_ = 0;
@@ -200,14 +209,15 @@ Timeline::Timeline(const Recording& recording, std::int32_t device, RoundingRule
 }
 
 void Timeline::visit_states(std::span<const EventIndex> targets,
-                            const std::function<void(EventIndex, const HeapState&)>& use) const {
+                            const std::function<bool(EventIndex, HeapState&)>& use) const {
   Walker walker(*this);
   EventIndex before = kBeforeFirst;
   for (const EventIndex target : targets) {
     FRAGSCOPE_CHECK(target >= before && target <= event_count());
     before = target;
     walker.advance(target);
-    use(target, walker.state());
+    HeapState state = walker.state();
+    if (!use(target, state)) return;
   }
 }
 

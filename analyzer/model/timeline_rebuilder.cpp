@@ -89,6 +89,7 @@ class Rebuilder {
     const auto pending = std::ranges::count_if(end_blocks_, [](const EndBlock& end_block) {
       return end_block.block->state == BlockState::kPending;
     });
+    out_.counts.no_free_requested = requested == 0 && completed > 0;
     out_.counts.no_free_completed =
         completed == 0 && requested > static_cast<std::uint64_t>(pending);
   }
@@ -277,6 +278,9 @@ class Rebuilder {
 
   void complete_free(LifeId id, EventIndex index) {
     BlockLife& freed = life(id);
+    const bool was_requested = freed.free_requested_event != end_;
+    if (!was_requested && !out_.counts.no_free_requested) ++out_.counts.unmatched_frees;
+    drop_phantom(id);
     if (freed.slack_bytes > policy::kMinBlockSize) close_by_gap(freed);
     freed.free_completed_event = index;
     freed.free_requested_event = std::min(freed.free_requested_event, index);
@@ -284,6 +288,20 @@ class Rebuilder {
     if (freed.size_bytes > policy::kSmallSize || freed.alloc_event == kBeforeFirst) {
       occupied_.erase(freed.place);
     }
+  }
+
+  // A free names a block from before the first event, in a segment that came later: there was none.
+  void drop_phantom(LifeId id) {
+    BlockLife& freed = life(id);
+    if (freed.alloc_event != kBeforeFirst) return;
+    const std::int32_t segment = plain_around(freed.place);
+    if (segment < 0 ||
+        history_.plain()[static_cast<std::size_t>(segment)].alloc_event == kBeforeFirst) {
+      return;
+    }
+    ++out_.counts.unmatched_frees;
+    freed.free_requested_event = kBeforeFirst;
+    phantoms_.push_back(id);
   }
 
   // No free piece of 1 MiB or less exists in a plain large segment: so small a rest is the block's.
@@ -355,6 +373,11 @@ class Rebuilder {
       if (is_block_action(event(index).action)) out_.life_of_event[at] = LifeId{numbers_[at]};
     }
     numbers_ = {};
+    std::ranges::sort(phantoms_);
+    std::erase_if(out_.lives_at_start,
+                  [this](LifeId id) { return std::ranges::binary_search(phantoms_, id); });
+    for (const LifeId id : phantoms_)
+      life(id).free_requested_event = kBeforeFirst;
     for (const EndBlock& end_block : end_blocks_) {
       const Block& block = *end_block.block;
       LifeId id = current_[end_block.place];
@@ -428,7 +451,10 @@ class Rebuilder {
       out_.counts.assumed_homes += plain.home_assumed && plain.home.pool == kUnknownPool ? 1U : 0U;
     }
     for (const Area& area : history_.areas()) {
-      out_.counts.assumed_homes += area.class_assumed || area.home.pool == kUnknownPool ? 1U : 0U;
+      for (const AreaOwner& owner : area.owners) {
+        const bool assumed = owner.class_assumed || owner.home.pool == kUnknownPool;
+        out_.counts.assumed_homes += assumed ? 1U : 0U;
+      }
     }
   }
 
@@ -453,6 +479,7 @@ class Rebuilder {
   PlaceSet borders_{0};
   PlaceSet occupied_{0};
   std::size_t next_change_ = 0;
+  std::vector<LifeId> phantoms_;
 };
 
 }  // namespace

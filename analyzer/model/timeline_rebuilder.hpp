@@ -43,6 +43,7 @@ struct RebuildCounts {
   std::uint64_t from_before = 0;     ///< Blocks handed out before the first event.
   std::uint64_t bounded_sizes = 0;   ///< Lives whose size stays a bound.
   std::uint64_t assumed_homes = 0;   ///< Vanished segments whose pool or class is assumed.
+  bool no_free_requested = false;    ///< Completions only: pending blocks count as live.
   bool no_free_completed = false;    ///< The actions were skipped while recording.
   bool clock_goes_back = false;
 };

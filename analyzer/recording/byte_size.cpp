@@ -66,10 +66,12 @@ Result<std::uint64_t> parse_bytes(std::string_view text) {
   }
   const double bytes = std::ldexp(number, static_cast<int>(10 * power));
   if (!(bytes < 9.2e18)) return not_a_size(text, "it is beyond every device");
-  if (power == 0 && text.find('.') == std::string_view::npos) {
+  if (power == 0) {
+    if (bytes != std::floor(bytes)) return not_a_size(text, "bytes come whole");
+    // A plain integer is exact beyond what a double holds.
     std::uint64_t exact = 0;
     const auto parsed = std::from_chars(text.data(), text.data() + text.size(), exact);
-    if (parsed.ec == std::errc{}) return exact;
+    if (parsed.ec == std::errc{} && parsed.ptr == end) return exact;
   }
   return static_cast<std::uint64_t>(std::llround(bytes));
 }

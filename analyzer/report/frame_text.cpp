@@ -18,12 +18,37 @@ bool is_program(std::string_view filename) {
   return is_python && !contains(filename, "/torch/") && !filename.starts_with("torch/");
 }
 
-// FNV-1a: the same name gets the same mask in every output, so that masked reports compare.
-std::uint32_t mask_of(std::string_view text) {
-  std::uint32_t hash = 2166136261U;
-  for (const char c : text)
-    hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
-  return hash;
+struct Decoded {
+  std::uint32_t code_point = 0;  ///< 0 for bytes that are no UTF-8.
+  std::size_t length = 1;
+};
+
+/// The UTF-8 character at the start of `text`, which is not empty.
+Decoded decode(std::string_view text) {
+  const auto byte = [text](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return {};
+  std::uint32_t code_point = lead & (0xffU >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return {};
+    code_point = code_point << 6 | (byte(i) & 0x3fU);
+  }
+  const bool overlong =
+      (length == 3 && code_point < 0x800) || (length == 4 && code_point < 0x10000);
+  const bool surrogate = code_point >= 0xd800 && code_point < 0xe000;
+  if (overlong || surrogate || code_point > 0x10ffff) return {};
+  return {code_point, length};
+}
+
+/// Not a control character of either set, nor one that turns the direction of the text around.
+bool is_harmless(std::uint32_t code_point) {
+  if (code_point < 32 || (code_point >= 127 && code_point < 160)) return false;
+  const bool turns = (code_point >= 0x200b && code_point <= 0x200f) ||
+                     (code_point >= 0x2028 && code_point <= 0x202e) ||
+                     (code_point >= 0x2060 && code_point <= 0x206f) || code_point == 0xfeff;
+  return !turns;
 }
 
 std::string_view last_parts(std::string_view path) {
@@ -38,15 +63,23 @@ std::string_view last_parts(std::string_view path) {
 std::string printable(std::string_view text) {
   std::string kept;
   kept.reserve(text.size());
-  for (const char c : text) {
-    const bool control = static_cast<unsigned char>(c) < 32 || c == 127;
-    kept += control ? '?' : c;
+  for (std::size_t at = 0; at < text.size();) {
+    const Decoded next = decode(text.substr(at));
+    if (is_harmless(next.code_point)) {
+      kept += text.substr(at, next.length);
+    } else {
+      kept += '?';
+    }
+    at += next.length;
   }
   return kept;
 }
 
 std::string FrameText::shown(std::string_view text) const {
-  return redact_ ? fmt::format("masked-{:08x}", mask_of(text)) : std::string(text);
+  if (!redact_) return std::string(text);
+  // Numbered by first appearance: a hash could be undone with a list of likely names.
+  const auto [place, added] = masks_.try_emplace(std::string(text), masks_.size() + 1);
+  return fmt::format("masked-{}", place->second);
 }
 
 std::string FrameText::name(const model::Frame& frame) const {

@@ -5,6 +5,7 @@
 
 #include "analyzer/recording/recording.hpp"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,9 +30,11 @@ class FrameText {
 
   const model::Recording& recording_;
   bool redact_;
+  mutable std::map<std::string, std::size_t> masks_;
 };
 
-/// Text without control characters, so that a file cannot steer the terminal.
+/// Text without control characters and without bytes that are no UTF-8, so that a file cannot steer
+/// the terminal.
 [[nodiscard]] std::string printable(std::string_view text);
 
 }  // namespace fragscope::report

@@ -14,9 +14,6 @@ using analysis::Failure;
 using model::Bounds;
 using model::StateSummary;
 
-// Lists that can be as long as the heap are cut here; a count of the rest stands beside them.
-constexpr std::size_t kMaxListed = 100;
-
 template <class T>
 Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
@@ -197,6 +194,7 @@ class JsonWriter {
             {"certainty", verdict::to_string(verdict.certainty)},
             {"stranded_by", std::move(stranded_by)},
             {"short_by_bytes", or_null(verdict.short_by_bytes)},
+            {"short_by_is_most", verdict.short_by_is_most},
             {"also", std::move(also)},
             {"missing", write(verdict.missing)},
             {"text", verdict.text}};
@@ -228,10 +226,9 @@ class JsonWriter {
     object["segments"] = pins.segments;
     object["live_bytes"] = pins.live_bytes;
     object["placeable_bytes"] = pins.placeable_bytes;
-    object["block_count"] = pins.blocks.size();
+    object["block_count"] = pins.block_count;
     object["blocks"] = Json::array();
     for (const verdict::PinnedBlock& block : pins.blocks) {
-      if (object["blocks"].size() == kMaxListed) break;
       object["blocks"].push_back({{"address", block.address},
                                   {"size_bytes", block.size_bytes},
                                   {"pending", block.pending},
@@ -240,16 +237,15 @@ class JsonWriter {
     return object;
   }
 
-  void put_holders(Json& object, const std::vector<verdict::Holder>& holders) const {
+  void put_holders(Json& object, const analysis::HolderList& holders) const {
     Json list = Json::array();
-    for (const verdict::Holder& holder : holders) {
-      if (list.size() == kMaxListed) break;
+    for (const verdict::Holder& holder : holders.largest) {
       list.push_back({{"frames", write_frames(holder.stack)},
                       {"bytes", holder.bytes},
                       {"blocks", holder.blocks}});
     }
     object["holders"] = std::move(list);
-    object["holder_count"] = holders.size();
+    object["holder_count"] = holders.count;
   }
 
   const Analysis& analysis_;

@@ -57,6 +57,7 @@ std::string Table::text(const Paint& paint) const {
       if (!cell.right && !is_last) line.append(pad, ' ');
       if (!is_last) line.append(kBetween, ' ');
     }
+    line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";
   }
   return out;

@@ -27,6 +27,7 @@ constexpr std::size_t kMaxPins = 8;
 constexpr std::size_t kMaxHolders = 8;
 // With more failures than this a table stands for all, and only the last is shown in full.
 constexpr std::size_t kMaxFull = 3;
+constexpr std::size_t kMaxRows = 40;
 
 Cell left(std::string text, Tone tone = Tone::kPlain) {
   return {std::move(text), false, tone};
@@ -95,10 +96,13 @@ std::string deciding_number(const Failure& failed) {
                                      : verdict::fact_text(verdict.missing.front()) + " is missing";
     case VerdictKind::kLimit:
       if (!verdict.short_by_bytes)
-        return std::string("if the limit is below what is reserved and needed");
+        return fmt::format(
+            "explained if the limit is below {}",
+            show_bytes(failed.state.reserved_bytes + failed.supply.limit_need_bytes));
       [[fallthrough]];
     default:
-      return "short by " + show_bytes(verdict.short_by_bytes.value_or(0));
+      return (verdict.short_by_is_most ? "short by at most " : "short by ") +
+             show_bytes(verdict.short_by_bytes.value_or(0));
   }
 }
 
@@ -153,7 +157,10 @@ class TextWriter {
               ? "the last one in full below; another by --request SIZE --at oom:N"
               : "");
     Table table;
-    for (const Failure& failed : failures) {
+    const std::size_t first = failures.size() - std::min(failures.size(), kMaxRows);
+    if (first > 0)
+      out_ += fmt::format("  the last {} of {}\n", kMaxRows, show_count(failures.size()));
+    for (const Failure& failed : std::span(failures).subspan(first)) {
       const verdict::Verdict& verdict = failed.judgement.verdict;
       table.add({right(fmt::format("GPU {}", failed.question.device)),
                  right(fmt::format("event {}", failed.question.event)),
@@ -229,32 +236,41 @@ class TextWriter {
     if (question.recorded) out_ += fmt::format("  at    {}\n", frames_.place(question.stack));
   }
 
+  static std::string offer_text(const verdict::Rung& rung) {
+    if (!rung.bytes) return "unknown";
+    if (rung.number == 5 && rung.bytes->high == 0) return "none";
+    return shown(*rung.bytes);
+  }
+
   void write_ladder(const Failure& failed) {
-    title("LADDER", "one rule relaxed after the other; the first yes names the verdict");
+    title("LADDER",
+          "one rule relaxed after the other; home is the request's own pool, class and stream");
     Table table;
     table.add({left(""),
                left("rung", Tone::kFaint),
                right("on offer", Tone::kFaint),
                right("needed", Tone::kFaint),
                left("fits", Tone::kFaint)});
+    const std::string arrow =
+        fmt::format("  <- {}", verdict::to_string(failed.judgement.verdict.kind));
     bool decided = false;
     for (const verdict::Rung& rung : failed.judgement.ladder) {
       std::string fits = "no";
       Tone tone = Tone::kPlain;
+      const bool is_last = rung.number == 9;
       if (rung.fits == Fits::kUnknown) {
         fits = "unknown";
         tone = Tone::kDoubt;
       } else if (rung.fits == Fits::kYes) {
-        fits = decided
-                   ? "yes"
-                   : fmt::format("yes  <- {}", verdict::to_string(failed.judgement.verdict.kind));
+        fits = decided ? "as above" : "yes" + arrow;
         tone = decided ? Tone::kFaint : Tone::kGood;
         decided = true;
       }
+      if (is_last && !decided) fits += arrow;
       if (!rung.note.empty()) fits += "  (" + rung.note + ")";
       table.add({right(std::to_string(rung.number)),
                  left(std::string(rung.what)),
-                 right(rung.bytes ? shown(*rung.bytes) : "unknown"),
+                 right(offer_text(rung)),
                  right(show_bytes(rung.need_bytes)),
                  left(fits, tone)});
     }
@@ -379,15 +395,14 @@ class TextWriter {
     title("PINS", "the cheapest way to make room at home, by live bytes that would have to move");
     const std::string where =
         pins.whole_segments
-            ? fmt::format(
-                  "no segment is large enough; {} of {} would have to go back to the driver",
-                  plural(pins.segments, "segment", "segments"),
-                  show_bytes(pins.window_bytes))
+            ? fmt::format("{} of {} would have to go back to the driver",
+                          plural(pins.segments, "segment", "segments"),
+                          show_bytes(pins.window_bytes))
             : fmt::format("a window of {} at {:#x}", show_bytes(pins.window_bytes), pins.address);
     out_ += wrapped(fmt::format("{}, pinned by {} in {}; {} of it has a place to go at home",
                                 where,
                                 show_bytes(pins.live_bytes),
-                                plural(pins.blocks.size(), "block", "blocks"),
+                                plural(pins.block_count, "block", "blocks"),
                                 show_bytes(pins.placeable_bytes)),
                     kTextWidth,
                     2);
@@ -399,30 +414,45 @@ class TextWriter {
                  left(frames_.place(block.stack) + (block.pending ? "  (pending)" : ""))});
     }
     out_ += table.text(paint_);
-    if (pins.blocks.size() > kMaxPins) {
-      out_ += fmt::format("  and {} more\n", pins.blocks.size() - kMaxPins);
+    if (pins.block_count > kMaxPins) {
+      out_ += fmt::format("  and {} more\n", pins.block_count - kMaxPins);
     }
   }
 
-  void write_holders(const std::vector<verdict::Holder>& holders,
+  void write_holders(const analysis::HolderList& holders,
                      std::uint64_t allocated_bytes,
                      std::string_view what) {
-    if (holders.empty()) return;
+    if (holders.largest.empty()) return;
     title("HOLDERS", what);
+    // Stacks that differ only inside PyTorch show as one place.
+    std::vector<std::pair<std::string, verdict::Holder>> places;
+    for (const verdict::Holder& holder : holders.largest) {
+      const std::string place = frames_.place(holder.stack);
+      const auto same =
+          std::ranges::find(places, place, &std::pair<std::string, verdict::Holder>::first);
+      if (same == places.end()) {
+        places.emplace_back(place, holder);
+      } else {
+        same->second.bytes += holder.bytes;
+        same->second.blocks += holder.blocks;
+      }
+    }
+    std::ranges::stable_sort(
+        places, std::greater<>{}, [](const auto& each) { return each.second.bytes; });
     Table table;
-    for (std::size_t i = 0; i < std::min(holders.size(), kMaxHolders); ++i) {
-      const verdict::Holder& holder = holders[i];
+    for (std::size_t i = 0; i < std::min(places.size(), kMaxHolders); ++i) {
+      const auto& [place, holder] = places[i];
       const double share = allocated_bytes == 0 ? 0.0
                                                 : 100.0 * static_cast<double>(holder.bytes) /
                                                       static_cast<double>(allocated_bytes);
       table.add({right(show_bytes(holder.bytes)),
                  right(fmt::format("{:.1f} %", share)),
                  right(plural(holder.blocks, "block", "blocks")),
-                 left(frames_.place(holder.stack))});
+                 left(place)});
     }
     out_ += table.text(paint_);
-    if (holders.size() > kMaxHolders) {
-      out_ += fmt::format("  and {} more stacks\n", holders.size() - kMaxHolders);
+    if (places.size() > kMaxHolders || holders.count > holders.largest.size()) {
+      out_ += fmt::format("  and smaller ones; {} stacks in all\n", show_count(holders.count));
     }
   }
 
@@ -480,11 +510,14 @@ class TextWriter {
 
   void write_evidence() {
     title("EVIDENCE",
-          fmt::format("{}, written by {}; {} events; rounding: {}",
+          fmt::format("{}, written by {}; {} events",
                       recording_.kind,
                       recording_.writer,
-                      show_count(recording_.events.size()),
-                      model::to_string(analysis_.rounding_rule)));
+                      show_count(recording_.events.size())));
+    out_ += wrapped(fmt::format("rounding of requests to blocks: {}",
+                                model::to_string(analysis_.rounding_rule)),
+                    kTextWidth,
+                    2);
     for (const model::TrustSignal& signal : analysis_.trust) {
       out_ +=
           wrapped(fmt::format("{}: {}", signal.signal, printable(signal.effect)), kTextWidth, 2);

@@ -292,11 +292,13 @@ Failure Start::new_failure(const logtext::LogLine& line) {
     failure.progress = own->progress;
     failure.own_progress = true;
   }
-  const bool own_bars = failure.own_progress && own->progress.bars().seen();
-  const Progress& bars = own_bars ? own->progress : merged_;
-  failure.reading_open = bars.bars().open();
-  failure.reading_done = failure.progress.is_complete(Stage::kCheckpointReading) ||
-                         (!own_bars && merged_.bars().seen() && !merged_.bars().open());
+  const bool own_bars = failure.progress.bars().seen();
+  const ReadingBars& bars = own_bars ? failure.progress.bars() : merged_.bars();
+  failure.reading_open = bars.open();
+  failure.reading_done =
+      failure.progress.is_complete(Stage::kCheckpointReading) || (bars.seen() && !bars.open());
+  // One rank draws the bar for all of them.
+  if (failure.reading_done) failure.progress.end(Stage::kCheckpointReading);
   return failure;
 }
 

@@ -52,11 +52,18 @@ void add_stranded_advice(const Judgement& judgement, std::vector<Advice>& advice
   if (!joint.empty()) advice.push_back({std::move(joint), shown_by});
 }
 
-std::string capacity_advice(const Verdict& verdict, const std::string& short_by) {
+std::string capacity_advice(const Judgement& judgement, const std::string& short_by) {
+  const Verdict& verdict = judgement.verdict;
   if (verdict.also.rounding) {
     return fmt::format(
         "use {} less, or lose less to rounding (roundup_power2_divisions, or sizes that "
         "are multiples of 512 bytes)",
+        short_by);
+  }
+  if (judgement.ladder[7].fits == Fits::kUnknown) {
+    return fmt::format(
+        "use {} less, or free as much that others hold on the device: no setting of this "
+        "allocator can serve it otherwise",
         short_by);
   }
   return fmt::format("use {} less: no allocator setting can serve it otherwise", short_by);
@@ -99,7 +106,7 @@ std::vector<Advice> find_advice(const Question& question,
                                     show_bytes(ladder[6].need_bytes))});
       break;
     case VerdictKind::kCapacity:
-      advice.push_back({capacity_advice(verdict, short_by),
+      advice.push_back({capacity_advice(judgement, short_by),
                         fmt::format("rung 7: {} of {} needed",
                                     show_bytes(low(ladder[6])),
                                     show_bytes(ladder[6].need_bytes))});
@@ -115,12 +122,19 @@ std::vector<Advice> find_advice(const Question& question,
   }
   const bool moving_helps =
       verdict.kind == VerdictKind::kFragmented || verdict.kind == VerdictKind::kScattered;
-  if (pins && !pins->whole_segments && moving_helps) {
+  if (pins && moving_helps && pins->live_bytes > 0) {
+    const std::string shown_by =
+        pins->whole_segments
+            ? fmt::format("pins: {} back to the driver, and device free {}, give {}",
+                          show_bytes(pins->window_bytes),
+                          show_bytes(facts.free.bytes.low),
+                          show_bytes(supply.need_whole_bytes))
+            : fmt::format("pins: they leave a hole of {} >= {}",
+                          show_bytes(pins->window_bytes),
+                          show_bytes(question.size_bytes));
     advice.push_back({fmt::format("free or move the {} in the pins before the request",
                                   show_bytes(pins->live_bytes)),
-                      fmt::format("pins: they leave a hole of {} >= {}",
-                                  show_bytes(pins->window_bytes),
-                                  show_bytes(question.size_bytes))});
+                      shown_by});
   }
   return advice;
 }

@@ -62,6 +62,7 @@ void add_blocks(std::span<const HeapBlock> blocks, Pins& pins) {
     pins.blocks.push_back(
         {block.address, block.size_bytes, block.stack, block.state == BlockState::kPending});
     pins.live_bytes += block.size_bytes;
+    ++pins.block_count;
   }
 }
 
@@ -201,13 +202,15 @@ std::optional<Pins> find_pins(const HeapState& state,
       slide_window(state, segment, question.size_bytes, best);
     }
   }
-  if (best.segment != nullptr) {
-    if (best.used == 0) return std::nullopt;
-    return window_pins(state, question, supply, best);
-  }
+  if (best.segment != nullptr && best.used == 0) return std::nullopt;
   const std::uint64_t free = facts.free.bytes.low;
   const std::uint64_t need = supply.need_whole_bytes;
-  return segment_pins(state, question, supply, need > free ? need - free : 0);
+  std::optional<Pins> segments =
+      segment_pins(state, question, supply, need > free ? need - free : 0);
+  if (best.segment == nullptr) return segments;
+  Pins window = window_pins(state, question, supply, best);
+  return segments && segments->live_bytes < window.live_bytes ? std::move(segments)
+                                                              : std::optional(std::move(window));
 }
 
 std::vector<Holder> find_holders(const HeapState& state) {

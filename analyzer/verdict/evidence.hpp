@@ -21,7 +21,7 @@ struct PinnedBlock {
 };
 
 struct Pins {
-  /// False: a window inside one segment at home. True: no segment is large enough, and these whole
+  /// False: a window inside one segment at home. True: clearing whole segments costs less; these
   /// segments, with few live bytes, would have to go back to the driver.
   bool whole_segments = false;
   std::uint64_t address = 0;       ///< Start of the window, or of the lowest segment.
@@ -30,6 +30,13 @@ struct Pins {
   std::uint64_t live_bytes = 0;       ///< Live and pending bytes that would have to move.
   std::uint64_t placeable_bytes = 0;  ///< Of these, bytes that holes elsewhere at home can take.
   std::vector<PinnedBlock> blocks;    ///< All that would have to move, largest first.
+  std::uint64_t block_count = 0;      ///< How many, also where only the first are kept.
+
+  void keep_first(std::size_t count) {
+    if (blocks.size() <= count) return;
+    blocks.resize(count);
+    blocks.shrink_to_fit();
+  }
 };
 
 /// Empty if a hole at home holds the request already, or nothing at home could ever hold it.

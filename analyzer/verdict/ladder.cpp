@@ -60,6 +60,7 @@ bool search_finds(std::vector<HomeHole> holes,
                   std::uint64_t size,
                   const policy::SizeRules& rules) {
   if (lower_end) {
+    std::erase_if(holes, [](const HomeHole& hole) { return hole.pool_assumed; });
     for (HomeHole& hole : holes)
       hole.size_bytes -= hole.slack_bytes;
   }
@@ -195,7 +196,9 @@ class Judge {
     const bool sure = search_finds(supply_.home_holes, true, question_.size_bytes, rules_);
     const bool perhaps = search_finds(supply_.home_holes, false, question_.size_bytes, rules_);
     at.fits = sure == perhaps ? (sure ? Fits::kYes : Fits::kNo) : Fits::kUnknown;
-    if (at.fits == Fits::kUnknown) at.missing.push_back({"block_size", question_.size_bytes});
+    if (at.fits != Fits::kUnknown) return;
+    const bool by_pool = std::ranges::any_of(supply_.home_holes, &HomeHole::pool_assumed);
+    at.missing.push_back({by_pool ? "segment_pool" : "block_size", question_.size_bytes});
   }
 
   /// Whether the limit lets the allocator ask the driver, when it holds `reserved`.
@@ -410,6 +413,7 @@ class Judge {
       case VerdictKind::kCapacity:
       case VerdictKind::kExternal:
         // Where the driver kept some back, how much is not known: the most it can be is said.
+        verdict.short_by_is_most = driver_refused_;
         verdict.short_by_bytes =
             minus(supply_.need_whole_bytes, driver_refused_ ? here.low : here.high);
         break;

@@ -69,6 +69,10 @@ class SupplyFinder {
           pending_is_free,
           [&](std::uint64_t begin, std::uint64_t end, std::uint32_t slack) {
             add_run({end - begin - slack, end - begin}, barriers, pending_is_free);
+            // It may as well belong to a pool that is not the request's.
+            if (segment.pool_assumed && (barriers & barrier(Barrier::kPool)) == 0) {
+              add_run({0, end - begin}, barriers | barrier(Barrier::kPool), pending_is_free);
+            }
           });
     }
   }
@@ -84,11 +88,16 @@ class SupplyFinder {
       const Bounds hole{block.size_bytes - block.slack_bytes, block.size_bytes};
       supply_.free_bytes = supply_.free_bytes + hole;
       if (!is_home(barriers)) return;
-      supply_.home_free_bytes = supply_.home_free_bytes + hole;
+      supply_.home_free_bytes =
+          supply_.home_free_bytes + (segment.pool_assumed ? Bounds{0, hole.high} : hole);
       raise(supply_.largest_hole_bytes, hole);
       if (barriers != 0 || hole.high < question_.size_bytes) return;
-      supply_.home_holes.push_back(
-          {block.address, block.size_bytes, block.slack_bytes, segment.home.expandable, 0});
+      supply_.home_holes.push_back({block.address,
+                                    block.size_bytes,
+                                    block.slack_bytes,
+                                    segment.home.expandable,
+                                    segment.pool_assumed,
+                                    0});
       const bool at_end = block.address + block.size_bytes == segment.address + segment.size_bytes;
       grows_.push_back(segment.home.expandable && at_end ? home_ranges_.size() : 0);
     }
@@ -157,6 +166,11 @@ class SupplyFinder {
   /// `released`: pending events waited for, and whole pages inside holes given back.
   [[nodiscard]] std::vector<Stretch> home_layout(bool released) const {
     std::vector<Stretch> layout;
+    if (!home_ranges_.empty()) {
+      const std::uint64_t first = home_ranges_.front()->address;
+      const std::uint64_t start = first_known_address(first);
+      if (start < first) layout.push_back({Stretch::Kind::kUnmapped, first - start});
+    }
     for (std::size_t i = 0; i < home_ranges_.size(); ++i) {
       const HeapSegment& range = *home_ranges_[i];
       add_range(range, released, layout);
@@ -167,6 +181,15 @@ class SupplyFinder {
     }
     if (home_ranges_.empty()) layout.push_back({Stretch::Kind::kUnmapped, kUnlimited / 2});
     return layout;
+  }
+
+  /// Where the home's address space begins, as far as the trace shows it.
+  [[nodiscard]] std::uint64_t first_known_address(std::uint64_t first_mapped) const {
+    std::uint64_t start = first_mapped;
+    for (const model::ExpandableStart& each : state_.expandable_starts) {
+      if (each.home == home_ranges_.front()->home) start = std::min(start, each.address);
+    }
+    return start;
   }
 
   void add_range(const HeapSegment& range, bool released, std::vector<Stretch>& layout) const {
@@ -182,7 +205,9 @@ class SupplyFinder {
           at = end;
           const std::uint64_t first = range.address + policy::round_up(begin - range.address, page);
           const std::uint64_t last = range.address + (end - range.address) / page * page;
-          if (!released || last <= first) {
+          // A private pool that the request is made in is held, and gives no page back.
+          const bool gives_back = released && range.home.pool == model::kDefaultPool;
+          if (!gives_back || last <= first) {
             layout.push_back({Stretch::Kind::kFree, end - begin});
             return;
           }

@@ -30,6 +30,7 @@ struct HomeHole {
   std::uint64_t size_bytes = 0;  ///< Upper end of its bounds.
   std::uint32_t slack_bytes = 0;
   bool expandable = false;
+  bool pool_assumed = false;  ///< Nobody knows the pool of its segment; it may not be at home.
   std::uint64_t unmapped_behind = 0;  ///< Address space that could still be mapped behind it.
 };
 

@@ -57,15 +57,25 @@ std::string released_text(const Question& question, const Judgement& judgement) 
          "capture, or an older version inside a MemPool).";
 }
 
-std::string capacity_text(const Supply& supply, const Judgement& judgement) {
+std::string capacity_text(const Supply& supply,
+                          const DeviceFacts& facts,
+                          const Judgement& judgement) {
   const Rung& at = rung(judgement, 7);
-  return fmt::format(
-      "The memory is full: {} in live blocks. Even with every free byte this allocator "
-      "holds and all device free, {} are on offer and {} is needed: short by {}.",
-      show_bytes(supply.live_bytes.low),
+  const Verdict& verdict = judgement.verdict;
+  std::string text = fmt::format(
+      "Not enough memory, however it were arranged: with all device free and every free byte that "
+      "this "
+      "allocator holds, {} of the {} needed are there; short by {}{}. Live blocks hold {}.",
       offered(at),
       show_bytes(at.need_bytes),
-      show_bytes(judgement.verdict.short_by_bytes.value_or(0)));
+      verdict.short_by_is_most ? "at most " : "",
+      show_bytes(verdict.short_by_bytes.value_or(0)),
+      show_bytes(supply.live_bytes.low));
+  if (!facts.total.known()) {
+    text +=
+        " What others hold on the device is not in the file (--device-total, or --log, shows it).";
+  }
+  return text;
 }
 
 std::string limit_text(const Supply& supply, const DeviceFacts& facts, const Judgement& judgement) {
@@ -84,13 +94,6 @@ std::string limit_text(const Supply& supply, const DeviceFacts& facts, const Jud
       asked,
       show_bytes(*judgement.verdict.short_by_bytes),
       show_bytes(facts.limit.bytes.low));
-}
-
-std::string unknown_text(const Judgement& judgement) {
-  std::string text = "What the file holds does not decide it.";
-  for (const MissingFact& fact : judgement.verdict.missing)
-    text += " Missing: " + fact_text(fact) + ".";
-  return text;
 }
 
 std::string main_text(const Question& question,
@@ -139,13 +142,13 @@ std::string main_text(const Question& question,
           show_bytes(judgement.verdict.short_by_bytes.value_or(0)),
           offered(rung(judgement, 8)));
     case VerdictKind::kCapacity:
-      return capacity_text(supply, judgement);
+      return capacity_text(supply, facts, judgement);
     case VerdictKind::kImpossible:
       return fmt::format("It cannot fit on this device at all: {} is needed, the device has {}.",
                          show_bytes(supply.need_whole_bytes),
                          show_bytes(facts.total.bytes.high));
     case VerdictKind::kUnknown:
-      return unknown_text(judgement);
+      return "What the file holds does not decide it.";
   }
   return {};
 }
@@ -154,12 +157,16 @@ std::string main_text(const Question& question,
 
 std::string fact_text(const MissingFact& fact) {
   const std::string from = show_bytes(fact.threshold_bytes);
-  if (fact.fact == "device_free") return "the device's free memory (fits from " + from + " on)";
+  if (fact.fact == "device_free")
+    return "the device's free memory, --device-free (fits from " + from + " on)";
   if (fact.fact == "device_total")
-    return "the device's total (memory outside decides from " + from + " on)";
-  if (fact.fact == "limit") return "the exact limit (fits from " + from + " on)";
+    return "the device's total, --device-total (memory outside decides from " + from + " on)";
+  if (fact.fact == "limit") return "the exact limit, --limit (fits from " + from + " on)";
   if (fact.fact == "pool_use_count")
     return "whether anybody holds the private pools with free segments";
+  if (fact.fact == "segment_pool")
+    return "the pool of segments that were gone by the end (traces name pools from PyTorch 2.12 "
+           "on)";
   if (fact.fact == "driver_reserve")
     return "how much of the last 32 MiB the driver can give (fits from " + from + " on)";
   return "the exact size of blocks freed inside the recording (fits from " + from + " on)";

@@ -180,14 +180,14 @@ void MessageCollector::keep(Message message) {
 
 Result<std::vector<Message>> read_messages(const std::string& path) {
   MessageCollector collector;
-  const logtext::PhraseScanner scanner(message_phrases());
+  const logtext::PhraseScanner scanner({message_phrases()});
   return logtext::read_log(path, scanner, [&](const logtext::LineHit& hit) { collector.add(hit); })
       .map([&](const logtext::LogTotals&) { return collector.take_messages(); });
 }
 
 std::vector<Message> find_messages(std::string_view text) {
   MessageCollector collector;
-  const logtext::PhraseScanner scanner(message_phrases());
+  const logtext::PhraseScanner scanner({message_phrases()});
   logtext::read_text(text, scanner, [&](const logtext::LineHit& hit) { collector.add(hit); });
   return collector.take_messages();
 }

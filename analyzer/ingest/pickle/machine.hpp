@@ -49,7 +49,8 @@ using ProgressFn = std::function<void(std::uint64_t done_bytes, std::uint64_t to
 /// Runs one pickle through a builder. `Builder` offers
 ///   Value string(std::string_view);  Value new_dict();  Value new_list();
 ///   Value tuple(std::span<const Value>);
-///   bool set_items(std::uint64_t dict, std::span<const Value> keys_and_values);
+///   bool set_items(std::uint64_t dict, std::span<const Value> keys_and_values,
+///                  std::uint64_t byte_offset);
 ///   bool append(std::uint64_t list, std::span<const Value> items);
 ///   bool is_repeatable(std::uint64_t list);  Value repeat_list(std::uint64_t list);
 ///   std::size_t held_bytes() const;  Error take_error();
@@ -109,7 +110,7 @@ class PickleMachine {
   }
   bool fail_from_builder() {
     error_ = builder_.take_error();
-    error_.byte_offset = offset_of(opcode_at_);
+    if (!error_.byte_offset) error_.byte_offset = offset_of(opcode_at_);
     return false;
   }
   bool fail_truncated() {
@@ -143,9 +144,10 @@ class PickleMachine {
 
   bool read_protocol() {
     opcode_at_ = at_;
-    if (!has(2)) return fail_truncated();
-    const std::uint8_t version = at_[1];
-    if (*at_ != static_cast<std::uint8_t>(Opcode::kProto) || version < 2 || version > 5) {
+    if (left() == 0) return fail(ErrorCode::kDamaged, "no bytes at all; expected a pickle");
+    const bool is_pickle = *at_ == static_cast<std::uint8_t>(Opcode::kProto);
+    if (is_pickle && left() == 1) return fail_truncated();
+    if (!is_pickle || at_[1] < 2 || at_[1] > 5) {
       return fail(ErrorCode::kForeign,
                   "expected a pickle of protocol 2 to 5, as PyTorch writes snapshots");
     }
@@ -535,7 +537,9 @@ class PickleMachine {
     if (first == 0 || stack_[first - 1].kind != ValueKind::kDict || (depth_ - first) % 2 != 0) {
       return fail(ErrorCode::kDamaged, "expected a dict and pairs of keys and values");
     }
-    if (!builder_.set_items(stack_[first - 1].payload, from(first))) return fail_from_builder();
+    if (!builder_.set_items(stack_[first - 1].payload, from(first), offset_of(opcode_at_))) {
+      return fail_from_builder();
+    }
     depth_ = first;
     return true;
   }

@@ -89,8 +89,8 @@ class PhraseIndex {
 };
 
 const PhraseIndex& phrase_index() {
-  static const std::unique_ptr<const PhraseIndex> kIndex = std::make_unique<PhraseIndex>();
-  return *kIndex;
+  static const std::unique_ptr<const PhraseIndex> index = std::make_unique<PhraseIndex>();
+  return *index;
 }
 
 }  // namespace
