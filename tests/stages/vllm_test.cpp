@@ -80,9 +80,10 @@ TEST(VllmTimeline, KnowsEveryCheckOfItsCache) {
         "GiB KV cache is needed, which is larger than the available KV cache memory (2.10 GiB).",
         "ValueError: The model's max seq len (32768) is larger than the maximum number of tokens "
         "that can be stored in KV cache (10240)."}) {
-    EXPECT_EQ(summary_of(loaded_v1() + prefix + "EngineCore failed to start.\n" + prefix + check),
-              kPrepareFailed)
-        << check;
+    std::string log = loaded_v1();
+    log += prefix + "EngineCore failed to start.\n";
+    log += prefix + check;
+    EXPECT_EQ(summary_of(log), kPrepareFailed) << check;
   }
 }
 
@@ -117,6 +118,19 @@ TEST(VllmTimeline, TellsReadingFromPlacingByTheBar) {
             "vllm: last before-launch, failing checkpoint-reading, recovered none, not ready");
   EXPECT_EQ(summary_of(begin + open + full + end),
             "vllm: last checkpoint-reading, failing weight-placement, recovered none, not ready");
+}
+
+TEST(VllmTimeline, TakesTheOneBarForAllWorkers) {
+  EXPECT_EQ(
+      summary_of("(VllmWorkerProcess pid=7) INFO 03-04 09:00:04 [m.py:1] Starting to load model "
+                 "m...\n"
+                 "Loading safetensors checkpoint shards: 100% Completed | 4/4 [00:04<00:00,  "
+                 "1.00s/it]\n"
+                 "(VllmWorkerProcess pid=7) ERROR 03-04 09:00:09 [m.py:1] Exception in worker "
+                 "VllmWorkerProcess while processing method load_model.\n"
+                 "(VllmWorkerProcess pid=7) ERROR 03-04 09:00:09 [m.py:1] "
+                 "torch.OutOfMemoryError: CUDA out of memory.\n"),
+      "vllm: last checkpoint-reading, failing weight-placement, recovered none, not ready");
 }
 
 TEST(VllmTimeline, BelievesABarThatIsPrintedAfterTheTraceback) {
