@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,7 +14,7 @@
 namespace fragscope::stages {
 namespace {
 
-/// Finds every phrase in one pass: phrases are chained by their first two bytes.
+/// Finds every phrase in one pass: phrases are chained by a hash of their first bytes.
 class PhraseIndex {
  public:
   PhraseIndex() {
@@ -34,8 +35,8 @@ class PhraseIndex {
 
   void find(std::string_view text, std::vector<const Phrase*>& found) const {
     found.clear();
-    for (std::size_t i = 0; i + 1 < text.size(); ++i) {
-      std::uint16_t at = first_[key_of(text.substr(i))];
+    for (std::size_t i = 0; i + kWindow <= text.size(); ++i) {
+      std::uint16_t at = first_[key_of(text.data() + i)];
       for (; at != 0; at = entries_[at - 1U].next) {
         const Phrase& phrase = *entries_[at - 1U].phrase;
         if (!text.substr(i).starts_with(phrase.text)) continue;
@@ -51,15 +52,18 @@ class PhraseIndex {
  private:
   /// A scanner for shorter ones would look at nearly every byte, and find them everywhere.
   static constexpr std::size_t kShortest = 10;
+  static constexpr std::size_t kWindow = 4;
+  static constexpr unsigned kKeyBits = 13;  // 16 KiB, which a first-level cache holds
 
   struct Entry {
     const Phrase* phrase;
     std::uint16_t next;  ///< Index + 1 of the next one with the same key; 0: none.
   };
 
-  static std::size_t key_of(std::string_view text) {
-    return static_cast<std::size_t>(static_cast<unsigned char>(text[0])) * 256 +
-           static_cast<unsigned char>(text[1]);
+  static std::size_t key_of(const char* text) {
+    std::uint32_t window = 0;
+    std::memcpy(&window, text, sizeof window);
+    return (window * 0x9e3779b1U) >> (32 - kKeyBits);
   }
 
   /// A scanner sees the log as it is: quotation marks are escaped in lines of JSON.
@@ -75,14 +79,14 @@ class PhraseIndex {
   }
 
   void add(const Phrase& phrase) {
-    FRAGSCOPE_CHECK(phrase.text.size() >= 2);
-    std::uint16_t& head = first_[key_of(phrase.text)];
+    FRAGSCOPE_CHECK(phrase.text.size() >= kWindow);
+    std::uint16_t& head = first_[key_of(phrase.text.data())];
     entries_.push_back({&phrase, head});
     head = static_cast<std::uint16_t>(entries_.size());
     scanned_.emplace_back(phrase.text);
   }
 
-  std::array<std::uint16_t, 65536> first_{};
+  std::array<std::uint16_t, 1U << kKeyBits> first_{};
   std::vector<Entry> entries_;
   std::vector<std::string> scanned_;
   std::vector<std::string_view> texts_;  // of `scanned_`
