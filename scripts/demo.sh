@@ -7,8 +7,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 source scripts/setup.sh demo
 # Another compiler may warn where ours does not; that must not stop a demo.
-cmake --preset cpu -DFRAGSCOPE_WERROR=OFF >&2
-cmake --build --preset cpu --target fragscope --parallel "$(nproc)" >&2
+cmake --preset cpu -B build/demo -DFRAGSCOPE_WERROR=OFF >&2
+cmake --build build/demo --target fragscope --parallel "$(nproc)" >&2
 
-echo "+ fragscope analyze fixtures/demo_oom.pickle" >&2
-exec build/cpu/bin/fragscope analyze fixtures/demo_oom.pickle
+echo "+ build/demo/bin/fragscope analyze fixtures/demo_oom.pickle" >&2
+exec build/demo/bin/fragscope analyze fixtures/demo_oom.pickle

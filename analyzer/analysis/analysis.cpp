@@ -255,7 +255,7 @@ class Analyzer {
     for (const auto& [target, ignored] : tasks_at)
       targets.push_back(target);
     std::uint64_t unplaced = 0;
-    timeline.visit_states(targets, [&](EventIndex target, HeapState& rebuilt) {
+    timeline.visit_states_until(targets, [&](EventIndex target, HeapState& rebuilt) {
       if (target == timeline.event_count()) {
         // The end needs no rebuilding: the file has it to the byte.
         end.expandable_starts = rebuilt.expandable_starts;

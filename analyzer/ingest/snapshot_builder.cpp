@@ -115,7 +115,8 @@ SnapshotBuilder::Fields SnapshotBuilder::fields_of(std::span<const Value> keys_a
 }
 
 SnapshotBuilder::DictKind SnapshotBuilder::kind_of(const Fields& fields) {
-  if (fields.has(Key::kAction)) return DictKind::kEvent;
+  // An annotation may have an 'action' too, but it has a name, and a trace entry has none.
+  if (fields.has(Key::kAction) && !fields.has(Key::kName)) return DictKind::kEvent;
   if (fields.has(Key::kFilename) && fields.has(Key::kName)) return DictKind::kFrame;
   if (fields.has(Key::kBlocks)) return DictKind::kSegment;
   if (fields.has(Key::kState)) return DictKind::kBlock;

@@ -209,7 +209,15 @@ Timeline::Timeline(const Recording& recording, std::int32_t device, RoundingRule
 }
 
 void Timeline::visit_states(std::span<const EventIndex> targets,
-                            const std::function<bool(EventIndex, HeapState&)>& use) const {
+                            const std::function<void(EventIndex, const HeapState&)>& use) const {
+  visit_states_until(targets, [&use](EventIndex target, const HeapState& state) {
+    use(target, state);
+    return true;
+  });
+}
+
+void Timeline::visit_states_until(std::span<const EventIndex> targets,
+                                  const std::function<bool(EventIndex, HeapState&)>& use) const {
   Walker walker(*this);
   EventIndex before = kBeforeFirst;
   for (const EventIndex target : targets) {

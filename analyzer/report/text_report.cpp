@@ -204,7 +204,10 @@ class TextWriter {
       out_ += "  also: capacity pressure, live blocks take 90 % or more of the memory there is\n";
     }
     if (verdict.certainty == verdict::Certainty::kProven) return;
-    for (const verdict::MissingFact& fact : verdict.missing) {
+    // The text of an unknown verdict names the first.
+    const std::size_t named = verdict.kind == VerdictKind::kUnknown ? 1 : 0;
+    for (const verdict::MissingFact& fact :
+         std::span(verdict.missing).subspan(std::min(named, verdict.missing.size()))) {
       out_ += wrapped("missing: " + verdict::fact_text(fact), kTextWidth, 2);
     }
   }

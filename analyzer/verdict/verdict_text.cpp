@@ -148,7 +148,10 @@ std::string main_text(const Question& question,
                          show_bytes(supply.need_whole_bytes),
                          show_bytes(facts.total.bytes.high));
     case VerdictKind::kUnknown:
-      return "What the file holds does not decide it.";
+      return judgement.verdict.missing.empty()
+                 ? std::string("What the file holds does not decide it.")
+                 : fmt::format("What the file holds does not decide it. First of all it lacks {}.",
+                               fact_text(judgement.verdict.missing.front()));
   }
   return {};
 }

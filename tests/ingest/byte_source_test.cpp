@@ -218,11 +218,19 @@ void expect_standard_input(const std::string& path, const std::string& expected)
 
 TEST_F(ByteSourceTest, ReadsStandardInputPlainOrCompressed) {
   ::testing::FLAGS_gtest_death_test_style = "fast";
-  const std::string text = some_text(2'500'000);
+  const std::string text = "\x80\x04" + some_text(2'500'000);
   for (const std::string& bytes : {text, gzip(text), zstd(text)}) {
     const std::string path = file_with(bytes);
     EXPECT_EXIT(expect_standard_input(path, text), ::testing::ExitedWithCode(0), "");
   }
+}
+
+// A pipe may never end, so what is no snapshot is not read on.
+TEST_F(ByteSourceTest, RefusesADeviceThatNeverEndsAtItsStart) {
+  const auto source = ByteSource::open("/dev/zero");
+
+  ASSERT_FALSE(source);
+  EXPECT_EQ(source.error().code, ErrorCode::kForeign);
 }
 
 TEST_F(ByteSourceTest, MovesWithItsBytes) {

@@ -26,7 +26,9 @@ class TextBuilder {
   [[nodiscard]] Value tuple(std::span<const Value> items) {
     return new_container(ValueKind::kPair, items);
   }
-  [[nodiscard]] bool set_items(std::uint64_t dict, std::span<const Value> keys_and_values) {
+  [[nodiscard]] bool set_items(std::uint64_t dict,
+                               std::span<const Value> keys_and_values,
+                               std::uint64_t /*byte_offset*/) {
     return append(dict, keys_and_values);
   }
   [[nodiscard]] bool append(std::uint64_t list, std::span<const Value> items) {

@@ -151,7 +151,7 @@ TEST(SegmentHistory, AnExpandableSegmentGrowsInSteps) {
   EXPECT_EQ(history.areas()[0].begin, 1000 * kMiB);
   EXPECT_EQ(history.areas()[0].end, 1060 * kMiB);
   EXPECT_EQ(history.areas()[0].home.stream, 5);
-  EXPECT_FALSE(history.areas()[0].class_assumed);
+  EXPECT_FALSE(history.areas()[0].owners[0].class_assumed);
   EXPECT_EQ(history.unmatched_count(), 0U);
 }
 
@@ -196,11 +196,12 @@ TEST(SegmentHistory, AVanishedAreaIsOfTheClassOfItsFirstBlock) {
 
   EXPECT_THAT(history.mapped_at_start(), IsEmpty());
   ASSERT_EQ(history.areas().size(), 3U);
-  EXPECT_EQ(history.areas()[0].home.size_class, SizeClass::kSmall);
-  EXPECT_FALSE(history.areas()[0].class_assumed);
-  EXPECT_EQ(history.areas()[1].home.size_class, SizeClass::kSmall) << "no whole large page";
-  EXPECT_TRUE(history.areas()[1].class_assumed);
-  EXPECT_EQ(history.areas()[2].home.size_class, SizeClass::kLarge);
+  EXPECT_EQ(history.areas()[0].owners[0].home.size_class, SizeClass::kSmall);
+  EXPECT_FALSE(history.areas()[0].owners[0].class_assumed);
+  EXPECT_EQ(history.areas()[1].owners[0].home.size_class, SizeClass::kSmall)
+      << "no whole large page";
+  EXPECT_TRUE(history.areas()[1].owners[0].class_assumed);
+  EXPECT_EQ(history.areas()[2].owners[0].home.size_class, SizeClass::kLarge);
 }
 
 }  // namespace
