@@ -252,6 +252,7 @@ class Analyzer {
       if (task.question.device == timeline.device()) tasks_at[task.target].push_back(&task);
     }
     std::vector<EventIndex> targets;
+    targets.reserve(tasks_at.size());
     for (const auto& [target, ignored] : tasks_at)
       targets.push_back(target);
     std::uint64_t unplaced = 0;

@@ -5,7 +5,7 @@
 
 #include "analyzer/explain/judge.hpp"
 #include "analyzer/explain/message/message.hpp"
-#include "analyzer/ingest/pickle/machine.hpp"
+#include "analyzer/ingest/input.hpp"
 #include "analyzer/logtext/log_reader.hpp"
 #include "analyzer/stages/timeline_builder.hpp"
 #include "trace/result.hpp"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/ingest/byte_source.hpp"
 
+#include "analyzer/ingest/input.hpp"
+
 #include <zlib.h>
 #include <zstd.h>
 
@@ -11,7 +13,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
 #include <sys/mman.h>
@@ -25,26 +26,6 @@ constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 // below which a factor means nothing) the file was made to fill the memory.
 constexpr std::size_t kMaxUnfolding = 300;
 constexpr std::size_t kAlwaysAllowedBytes = std::size_t{64} << 20;
-
-class Descriptor {
- public:
-  explicit Descriptor(int number)
-      : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ > STDERR_FILENO) ::close(number_);
-  }
-  [[nodiscard]] int number() const { return number_; }
-
- private:
-  int number_;
-};
-
-tl::unexpected<Error> system_failure(const char* what) {
-  return failure(ErrorCode::kUnreadable,
-                 std::string(what) + ": " + std::generic_category().message(errno));
-}
 
 tl::unexpected<Error> no_memory() {
   return failure(ErrorCode::kTooLarge, "not enough memory to hold the input");

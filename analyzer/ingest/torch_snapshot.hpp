@@ -4,7 +4,7 @@
 // true: blocks tile their segments, segments do not overlap.
 #pragma once
 
-#include "analyzer/ingest/pickle/machine.hpp"
+#include "analyzer/ingest/input.hpp"
 #include "analyzer/recording/recording.hpp"
 #include "trace/result.hpp"
 

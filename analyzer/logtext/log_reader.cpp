@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -90,26 +89,6 @@ class HitFinder {
   std::size_t handed_until_ = 0;  // everything in front of it was handed over
 };
 
-class Descriptor {
- public:
-  explicit Descriptor(int number)
-      : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ > STDERR_FILENO) ::close(number_);
-  }
-  [[nodiscard]] int number() const { return number_; }
-
- private:
-  int number_;
-};
-
-tl::unexpected<Error> system_failure(const char* what) {
-  return failure(ErrorCode::kUnreadable,
-                 std::string(what) + ": " + std::generic_category().message(errno));
-}
-
 Result<LogTotals> stream_log(int descriptor,
                              std::uint64_t total_bytes,
                              HitFinder& finder,
@@ -122,7 +101,7 @@ Result<LogTotals> stream_log(int descriptor,
   while (!at_end) {
     const ssize_t got = ::read(descriptor, buffer.data() + filled, buffer.size() - filled);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_failure("cannot be read");
+    if (got < 0) return ingest::system_failure("cannot be read");
     at_end = got == 0;
     filled += static_cast<std::size_t>(got);
     totals.bytes += static_cast<std::uint64_t>(got);
@@ -157,10 +136,10 @@ Result<LogTotals> read_log(const std::string& path,
                            const ingest::ProgressFn& progress) {
   HitFinder finder(scanner, use);
   if (path == "-") return stream_log(STDIN_FILENO, 0, finder, progress);
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.number() < 0) return system_failure("cannot be opened");
+  const ingest::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.number() < 0) return ingest::system_failure("cannot be opened");
   struct stat status {};
-  if (::fstat(file.number(), &status) != 0) return system_failure("cannot be examined");
+  if (::fstat(file.number(), &status) != 0) return ingest::system_failure("cannot be examined");
   if (S_ISDIR(status.st_mode)) {
     return failure(ErrorCode::kUnreadable, "is a directory; expected a log");
   }

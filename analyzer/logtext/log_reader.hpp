@@ -4,7 +4,7 @@
 // or pipe is never held whole. Not thread-safe.
 #pragma once
 
-#include "analyzer/ingest/pickle/machine.hpp"
+#include "analyzer/ingest/input.hpp"
 #include "analyzer/logtext/phrase_scanner.hpp"
 #include "trace/result.hpp"
 

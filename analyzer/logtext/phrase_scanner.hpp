@@ -21,7 +21,7 @@ class PhraseScanner {
   /// Groups of phrases of at least four bytes. The shortest decides the speed: from eleven bytes
   /// on, the text is looked at every eighth byte.
   using Phrases = std::span<const std::string_view>;
-  explicit PhraseScanner(std::initializer_list<Phrases> groups);
+  PhraseScanner(std::initializer_list<Phrases> groups);
 
   /// Calls `use(position, group)` for places in text[from, until) where a phrase of that group
   /// begins, in ascending order of the looks; a phrase may reach behind `until`. The same place may

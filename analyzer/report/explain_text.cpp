@@ -20,17 +20,9 @@ using explain::Message;
 using explain::Report;
 using model::show_count;
 
-constexpr std::size_t kTextWidth = 100;
 // With more messages than this a table stands for all, and only the last is shown in full.
 constexpr std::size_t kMaxFull = 3;
 constexpr std::size_t kMaxListed = 40;
-
-Cell left(std::string text, Tone tone = Tone::kPlain) {
-  return {std::move(text), false, tone};
-}
-Cell right(std::string text, Tone tone = Tone::kPlain) {
-  return {std::move(text), true, tone};
-}
 
 std::string headline(const Report& report) {
   std::string text(explain::to_string(report.finding.kind));

@@ -105,7 +105,7 @@ class JsonWriter {
 
   [[nodiscard]] Json write_state(const StateSummary& state,
                                  const verdict::DeviceFacts* facts) const {
-    static const verdict::DeviceFacts kNoFacts;
+    static const verdict::DeviceFacts no_facts;
     Json object;
     object["reserved_bytes"] = state.reserved_bytes;
     put_bounds(object, "allocated", state.allocated_bytes);
@@ -123,7 +123,7 @@ class JsonWriter {
                      {"pending_bytes", state.gap.pending_bytes},
                      {"releasable_bytes", state.gap.releasable_bytes},
                      {"stuck_bytes", state.gap.stuck_bytes}};
-    const verdict::DeviceFacts& known = facts != nullptr ? *facts : kNoFacts;
+    const verdict::DeviceFacts& known = facts != nullptr ? *facts : no_facts;
     put_fact(object, "device_free", known.free);
     put_fact(object, "device_total", known.total);
     put_fact(object, "limit", known.limit);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace fragscope::report {
@@ -28,6 +29,16 @@ struct Cell {
   bool right = false;
   Tone tone = Tone::kPlain;
 };
+
+[[nodiscard]] inline Cell left(std::string text, Tone tone = Tone::kPlain) {
+  return {std::move(text), false, tone};
+}
+[[nodiscard]] inline Cell right(std::string text, Tone tone = Tone::kPlain) {
+  return {std::move(text), true, tone};
+}
+
+/// Columns that running text may use.
+inline constexpr std::size_t kTextWidth = 100;
 
 /// Rows of cells, aligned when printed. A row may have fewer cells than others.
 class Table {

@@ -21,20 +21,12 @@ using model::StateSummary;
 using verdict::Fits;
 using verdict::VerdictKind;
 
-constexpr std::size_t kTextWidth = 100;
 constexpr std::size_t kMaxHomes = 12;
 constexpr std::size_t kMaxPins = 8;
 constexpr std::size_t kMaxHolders = 8;
 // With more failures than this a table stands for all, and only the last is shown in full.
 constexpr std::size_t kMaxFull = 3;
 constexpr std::size_t kMaxRows = 40;
-
-Cell left(std::string text, Tone tone = Tone::kPlain) {
-  return {std::move(text), false, tone};
-}
-Cell right(std::string text, Tone tone = Tone::kPlain) {
-  return {std::move(text), true, tone};
-}
 
 std::string exact(std::uint64_t bytes) {
   return show_count(bytes) + " B";
@@ -95,10 +87,11 @@ std::string deciding_number(const Failure& failed) {
       return verdict.missing.empty() ? std::string("a fact is missing")
                                      : verdict::fact_text(verdict.missing.front()) + " is missing";
     case VerdictKind::kLimit:
-      if (!verdict.short_by_bytes)
+      if (!verdict.short_by_bytes) {
         return fmt::format(
             "explained if the limit is below {}",
             show_bytes(failed.state.reserved_bytes + failed.supply.limit_need_bytes));
+      }
       [[fallthrough]];
     default:
       return (verdict.short_by_is_most ? "short by at most " : "short by ") +

@@ -160,18 +160,23 @@ std::string main_text(const Question& question,
 
 std::string fact_text(const MissingFact& fact) {
   const std::string from = show_bytes(fact.threshold_bytes);
-  if (fact.fact == "device_free")
+  if (fact.fact == "device_free") {
     return "the device's free memory, --device-free (fits from " + from + " on)";
-  if (fact.fact == "device_total")
+  }
+  if (fact.fact == "device_total") {
     return "the device's total, --device-total (memory outside decides from " + from + " on)";
+  }
   if (fact.fact == "limit") return "the exact limit, --limit (fits from " + from + " on)";
-  if (fact.fact == "pool_use_count")
+  if (fact.fact == "pool_use_count") {
     return "whether anybody holds the private pools with free segments";
-  if (fact.fact == "segment_pool")
+  }
+  if (fact.fact == "segment_pool") {
     return "the pool of segments that were gone by the end (traces name pools from PyTorch 2.12 "
            "on)";
-  if (fact.fact == "driver_reserve")
+  }
+  if (fact.fact == "driver_reserve") {
     return "how much of the last 32 MiB the driver can give (fits from " + from + " on)";
+  }
   return "the exact size of blocks freed inside the recording (fits from " + from + " on)";
 }
 

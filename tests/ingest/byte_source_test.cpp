@@ -53,15 +53,17 @@ std::string some_text(std::size_t size) {
 }
 
 class ByteSourceTest : public ::testing::Test {
+ public:
+  ~ByteSourceTest() override { std::filesystem::remove_all(folder_); }
+
  protected:
   ByteSourceTest() {
     std::string pattern = ::testing::TempDir() + "/byte_source.XXXXXX";
     folder_ = ::mkdtemp(pattern.data());
   }
-  ~ByteSourceTest() override { std::filesystem::remove_all(folder_); }
 
   std::string file_with(const std::string& bytes) {
-    const std::string path = folder_ + "/input";
+    std::string path = folder_ + "/input";
     std::ofstream(path, std::ios::binary) << bytes;
     return path;
   }

@@ -67,7 +67,7 @@ TEST(PickleRefusals, NameEveryOtherOpcodeAndItsPlace) {
 
 // The names that matter most, spelled out, so that a slip in the table of names would show.
 TEST(PickleRefusals, NeverImportCallOrLoadAnything) {
-  const std::vector<std::pair<char, std::string_view>> kDangerous = {
+  const std::vector<std::pair<char, std::string_view>> dangerous = {
       {'c', "GLOBAL"},
       {'\x93', "STACK_GLOBAL"},
       {'R', "REDUCE"},
@@ -83,7 +83,7 @@ TEST(PickleRefusals, NeverImportCallOrLoadAnything) {
       {'\x84', "EXT4"},
       {'\x97', "NEXT_BUFFER"},
   };
-  for (const auto& [code, name] : kDangerous) {
+  for (const auto& [code, name] : dangerous) {
     expect_refusals({{name,
                       pickle("NN"sv) + code + "x\ny\n.",
                       ErrorCode::kForeign,

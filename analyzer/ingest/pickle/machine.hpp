@@ -9,6 +9,7 @@
 // `Limits`; every refusal names the opcode's offset.
 #pragma once
 
+#include "analyzer/ingest/input.hpp"
 #include "analyzer/ingest/pickle/opcodes.hpp"
 #include "analyzer/recording/large_vector.hpp"
 #include "trace/result.hpp"
@@ -16,7 +17,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,9 +42,6 @@ struct Value {
   ValueKind kind = ValueKind::kNone;
   std::uint64_t payload = 0;
 };
-
-/// Where reading stands, for a progress display.
-using ProgressFn = std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)>;
 
 /// Runs one pickle through a builder. `Builder` offers
 ///   Value string(std::string_view);  Value new_dict();  Value new_list();
