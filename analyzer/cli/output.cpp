@@ -20,9 +20,10 @@ int complain(const Error& error) {
 
 bool wants_colour(const std::string& choice) {
   if (choice != "auto") return choice == "always";
-  const char* no_color = std::getenv("NO_COLOR");
+  // Nothing here starts a thread that could change the environment.
+  const char* no_color = std::getenv("NO_COLOR");  // NOLINT(concurrency-mt-unsafe)
   if (no_color != nullptr && *no_color != '\0') return false;
-  const char* terminal = std::getenv("TERM");
+  const char* terminal = std::getenv("TERM");  // NOLINT(concurrency-mt-unsafe)
   return ::isatty(STDOUT_FILENO) == 1 && terminal != nullptr &&
          std::string_view(terminal) != "dumb";
 }

@@ -85,6 +85,7 @@ TEST(StackTable, TheEmptyStackIsNoStack) {
 TEST(StackTable, FindsEveryStackAgainAfterGrowing) {
   StackTable table;
   std::vector<FrameId> frames;
+  frames.reserve(300);
   for (int line = 0; line < 300; ++line)
     frames.push_back(table.intern_frame({StringId{0}, StringId{0}, line}));
   std::vector<std::pair<StackId, std::vector<FrameId>>> stacks;

@@ -24,7 +24,7 @@ TEST(RoundingRule, FitsPyTorchsOwn) {
 }
 
 TEST(RoundingRule, FitsTheDivisionsOfTheSettings) {
-  Recording recording = with_small_blocks({live(768 * 1024, 600 * 1024)});
+  Recording recording = with_small_blocks({live(768 * policy::kKiB, 600 * policy::kKiB)});
   EXPECT_EQ(find_rounding_rule(recording), RoundingRule::kUnknown);
 
   recording.settings.rules.roundup_divisions[0] = 2;  // 512K, 768K, 1M
