@@ -17,7 +17,6 @@ namespace fragscope::ingest {
 class ByteBuffer {
  public:
   [[nodiscard]] std::uint8_t* data() { return data_.get(); }
-  [[nodiscard]] const std::uint8_t* data() const { return data_.get(); }
   [[nodiscard]] std::size_t size() const { return size_; }
   /// Makes room for `more` bytes behind `size()`; false if there is no memory.
   [[nodiscard]] bool reserve_more(std::size_t more);

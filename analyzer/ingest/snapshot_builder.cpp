@@ -456,7 +456,6 @@ bool SnapshotBuilder::read_root(const Fields& fields) {
       !read_range(fields, Key::kDeviceTraces, ListKind::kTraces, &root_.traces)) {
     return false;
   }
-  root_.has_traces = fields.has(Key::kDeviceTraces);
   if (fields.has(Key::kAllocatorSettings)) root_.settings = settings_;
   seen_root_keys |= fields.keys;
   root_is_broken_ = false;

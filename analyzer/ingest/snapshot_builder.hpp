@@ -55,7 +55,6 @@ struct RawSettings {
 struct RawSnapshot {
   RecordRange segments;
   RecordRange traces;  ///< A range of `SnapshotBuilder::trace_ranges`.
-  bool has_traces = false;
   bool is_bare_list = false;
   RawSettings settings;
 };

@@ -126,8 +126,6 @@ Result<void> place_traces(const SnapshotBuilder& builder,
 
 void read_settings(const RawSettings& raw, model::Recording& recording) {
   model::Settings& settings = recording.settings;
-  settings.present = raw.present;
-  settings.conf = raw.conf;
   const policy::SizeOptions options = policy::read_size_options(raw.conf);
   settings.rules = options.rules;
   settings.memory_fraction = options.memory_fraction;
@@ -175,7 +173,6 @@ Result<model::Recording> read_torch_snapshot(std::span<const std::uint8_t> bytes
   recording.input_bytes = bytes.size();
   recording.has_requested_sizes =
       builder.blocks.empty() || (builder.seen_block_keys & bit(Key::kRequestedSize)) != 0;
-  recording.has_block_stacks = (builder.seen_block_keys & bit(Key::kFrames)) != 0;
   recording.writer = writer_version(builder, *root);
   return place_segments(builder, *root, recording)
       .and_then([&] { return place_traces(builder, *root, recording); })

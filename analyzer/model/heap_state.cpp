@@ -67,7 +67,6 @@ Bounds operator-(Bounds left, Bounds right) {
 
 HeapState end_state(const Recording& recording, std::int32_t device) {
   HeapState state;
-  state.device = device;
   for (const Segment& segment : recording.segments) {
     if (segment.device != device) continue;
     state.segments.push_back(

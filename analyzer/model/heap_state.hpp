@@ -44,7 +44,6 @@ struct ExpandableStart {
 };
 
 struct HeapState {
-  std::int32_t device = 0;
   bool has_requested_sizes = true;
   std::vector<HeapSegment> segments;               ///< By address.
   std::vector<HeapBlock> blocks;                   ///< Tile the segments, in order.

@@ -48,13 +48,8 @@ class PlaceIndex {
   }
 
   [[nodiscard]] std::size_t size() const { return addresses_.size(); }
+  /// After `rank`.
   [[nodiscard]] std::uint64_t address(Place place) const { return addresses_[place]; }
-  /// After `rank`: the place of a known address, `kNoPlace` otherwise.
-  [[nodiscard]] Place find(std::uint64_t address) const {
-    const auto at = std::ranges::lower_bound(addresses_, address);
-    if (at == addresses_.end() || *at != address) return kNoPlace;
-    return static_cast<Place>(at - addresses_.begin());
-  }
 
  private:
   std::vector<std::uint64_t> addresses_;
@@ -87,9 +82,6 @@ class PlaceSet {
       if (word != 0) return;
       place >>= 6;
     }
-  }
-  [[nodiscard]] bool contains(Place place) const {
-    return (levels_[0][place >> 6] >> (place & 63) & 1) != 0;
   }
 
   /// The first member at or above `place`, `kNoPlace` if there is none.

@@ -68,13 +68,7 @@ SegmentHistory::SegmentHistory(std::span<const Segment> segments,
       continue;
     }
     present_.emplace(segment.address, static_cast<std::uint32_t>(plain_.size()));
-    plain_.push_back({segment.address,
-                      segment.size_bytes,
-                      home,
-                      segment.stack,
-                      kBeforeFirst,
-                      event_count,
-                      false});
+    plain_.push_back({segment.address, segment.size_bytes, home, kBeforeFirst, false});
   }
   for (EventIndex index = 0; index < event_count; ++index) {
     if (changes_segments(events[static_cast<std::size_t>(index)].action)) changes_.push_back(index);
@@ -162,7 +156,6 @@ std::int32_t SegmentHistory::undo_plain(const Event& event,
     }
     const std::uint32_t made = after->second;
     plain_[made].alloc_event = index;
-    if (plain_[made].stack == kNoStack) plain_[made].stack = event.stack;
     present_.erase(after);
     return static_cast<std::int32_t>(made);
   }
@@ -177,13 +170,8 @@ std::int32_t SegmentHistory::undo_plain(const Event& event,
   const Home home{
       event.pool, is_small ? SizeClass::kSmall : SizeClass::kLarge, false, event.stream};
   present_.emplace(event.address, static_cast<std::uint32_t>(plain_.size()));
-  plain_.push_back({event.address,
-                    event.size_bytes,
-                    home,
-                    kNoStack,
-                    kBeforeFirst,
-                    index,
-                    event.pool == kUnknownPool});
+  plain_.push_back(
+      {event.address, event.size_bytes, home, kBeforeFirst, event.pool == kUnknownPool});
   return static_cast<std::int32_t>(plain_.size() - 1);
 }
 

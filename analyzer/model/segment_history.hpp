@@ -26,15 +26,12 @@ struct Home {
   friend auto operator<=>(const Home&, const Home&) = default;
 };
 
-/// A cudaMalloc segment's life. Present before event e if first_event < e <= last_event... that is,
-/// from after `alloc_event` until `free_event`.
+/// A cudaMalloc segment. When it comes and goes: `SegmentHistory::changes`.
 struct PlainSegment {
   std::uint64_t address = 0;
   std::uint64_t size_bytes = 0;
   Home home;
-  StackId stack = kNoStack;
   EventIndex alloc_event = kBeforeFirst;
-  EventIndex free_event = 0;  ///< The trace's length if it is there at the end.
   bool home_assumed = false;  ///< Gone before the end, in a trace without pool ids.
 };
 
@@ -76,7 +73,6 @@ class SegmentHistory {
   [[nodiscard]] std::span<const PlainSegment> plain() const { return plain_; }
   [[nodiscard]] std::span<PlainSegment> plain() { return plain_; }
   [[nodiscard]] std::span<const Area> areas() const { return areas_; }
-  [[nodiscard]] std::span<Area> areas() { return areas_; }
   /// The area that contains `address`, or null.
   [[nodiscard]] const Area* area_at(std::uint64_t address) const;
   [[nodiscard]] const MappedRanges& mapped_at_start() const { return mapped_at_start_; }

@@ -55,7 +55,6 @@ class Timeline::Walker {
 
   [[nodiscard]] HeapState state() const {
     HeapState state;
-    state.device = timeline_.device_;
     state.has_requested_sizes = timeline_.recording_.has_requested_sizes;
     list_segments(state);
     Place at = occupied_.next(0);
@@ -206,14 +205,6 @@ Timeline::Timeline(const Recording& recording, std::int32_t device, RoundingRule
   lives_at_start_ = std::move(rebuilt.lives_at_start);
   counts_ = rebuilt.counts;
   peak_ = rebuilt.peak;
-}
-
-void Timeline::visit_states(std::span<const EventIndex> targets,
-                            const std::function<void(EventIndex, const HeapState&)>& use) const {
-  visit_states_until(targets, [&use](EventIndex target, const HeapState& state) {
-    use(target, state);
-    return true;
-  });
 }
 
 void Timeline::visit_states_until(std::span<const EventIndex> targets,

@@ -40,10 +40,8 @@ class Timeline {
   [[nodiscard]] std::span<const BlockLife> lives() const { return lives_; }
 
   /// Calls `use` with the state before each of `targets` (event numbers, ascending; the trace's
-  /// length is the state after the last), in one walk over the trace.
-  void visit_states(std::span<const EventIndex> targets,
-                    const std::function<void(EventIndex, const HeapState&)>& use) const;
-  /// The same until `use` gives false; the state is the callee's to change.
+  /// length is the state after the last), in one walk over the trace, until it gives false. The
+  /// state is the callee's to change.
   void visit_states_until(std::span<const EventIndex> targets,
                           const std::function<bool(EventIndex, HeapState&)>& use) const;
 

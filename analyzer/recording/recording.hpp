@@ -89,8 +89,6 @@ struct Segment {
 
 /// The allocator's settings at the time of the dump, as far as the file has them.
 struct Settings {
-  bool present = false;
-  std::string conf;  ///< The raw PYTORCH_CUDA_ALLOC_CONF.
   policy::SizeRules rules;
   std::optional<double> memory_fraction;  ///< per_process_memory_fraction, where it was set.
 };
@@ -114,7 +112,6 @@ struct Recording {
   std::string writer;  ///< As far as the file shows: "PyTorch 2.8 to 2.9".
   std::uint64_t input_bytes = 0;
   bool has_requested_sizes = true;  ///< False before PyTorch 2.0.
-  bool has_block_stacks = true;
   Settings settings;
   StringTable strings;
   StackTable stacks;

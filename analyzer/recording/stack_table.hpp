@@ -6,7 +6,6 @@
 #include "analyzer/recording/ids.hpp"
 
 #include <absl/container/flat_hash_map.h>
-#include <absl/container/flat_hash_set.h>
 
 #include <cstdint>
 #include <memory>
@@ -25,7 +24,6 @@ class StringTable {
 
   [[nodiscard]] StringId intern(std::string_view text);
   [[nodiscard]] std::string_view view(StringId id) const { return views_[index_of(id)]; }
-  [[nodiscard]] std::size_t size() const { return views_.size(); }
   /// Bytes held, for limits on memory.
   [[nodiscard]] std::size_t held_bytes() const { return held_bytes_; }
 

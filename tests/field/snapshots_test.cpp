@@ -95,7 +95,8 @@ TEST_F(FieldSnapshots, RedoArrivesAtTheRecordedEnd) {
       EXPECT_EQ(timeline.counts().allocs_on_live_blocks, 0U);
       EXPECT_EQ(timeline.counts().overlapping_blocks, 0U);
       const std::string end = testing::show(model::end_state(*recording, device));
-      timeline.visit_states(std::vector<model::EventIndex>{timeline.event_count()},
+      testing::visit_states(timeline,
+                            {timeline.event_count()},
                             [&end](model::EventIndex, const model::HeapState& state) {
                               EXPECT_EQ(testing::show(state), end);
                             });
@@ -135,10 +136,11 @@ TEST_F(FieldSnapshots, StatesOnTheWayTileTheirSegments) {
       std::vector<model::EventIndex> targets;
       for (model::EventIndex sample = 0; sample <= kSamples; ++sample)
         targets.push_back(timeline.event_count() * sample / kSamples);
-      timeline.visit_states(targets, [&](model::EventIndex target, const model::HeapState& state) {
-        SCOPED_TRACE("before event " + std::to_string(target));
-        expect_sound(state, recording->settings.rules);
-      });
+      testing::visit_states(
+          timeline, targets, [&](model::EventIndex target, const model::HeapState& state) {
+            SCOPED_TRACE("before event " + std::to_string(target));
+            expect_sound(state, recording->settings.rules);
+          });
     }
   }
 }

@@ -12,7 +12,7 @@
 namespace fragscope::model {
 namespace {
 
-TEST(PlaceIndex, RanksAddressesAndFindsThemAgain) {
+TEST(PlaceIndex, RanksAddresses) {
   PlaceIndex index;
   const std::uint32_t high = index.add(0xffff'0000'0000'0000);
   const std::uint32_t low = index.add(0);
@@ -26,19 +26,17 @@ TEST(PlaceIndex, RanksAddressesAndFindsThemAgain) {
   EXPECT_EQ(places[middle], 1U);
   EXPECT_EQ(places[high], 2U);
   EXPECT_EQ(index.address(2), 0xffff'0000'0000'0000);
-  EXPECT_EQ(index.find(4096), 1U);
-  EXPECT_EQ(index.find(4097), kNoPlace);
+  EXPECT_EQ(index.address(1), 4096U);
 }
 
 TEST(PlaceIndex, MayBeEmpty) {
   PlaceIndex index;
 
   EXPECT_TRUE(index.rank().empty());
-  EXPECT_EQ(index.find(7), kNoPlace);
+  EXPECT_EQ(index.size(), 0U);
 }
 
 void expect_same(const PlaceSet& tested, const std::set<Place>& model, Place place) {
-  ASSERT_EQ(tested.contains(place), model.contains(place)) << place;
   const auto next = model.lower_bound(place);
   ASSERT_EQ(tested.next(place), next == model.end() ? kNoPlace : *next) << place;
   const auto behind = model.upper_bound(place);

@@ -75,7 +75,6 @@ TEST(SegmentHistory, APlainSegmentLivesFromItsAllocation) {
 
   ASSERT_EQ(history.plain().size(), 1U);
   EXPECT_EQ(history.plain()[0].alloc_event, 1);
-  EXPECT_EQ(history.plain()[0].free_event, 2);
   EXPECT_THAT(history.changes(), ElementsAre(1));
   EXPECT_EQ(history.plain_of_change(0), 0);
   EXPECT_EQ(history.unmatched_count(), 0U);
@@ -96,7 +95,7 @@ TEST(SegmentHistory, AVanishedSegmentIsKnownByItsFree) {
   const PlainSegment& small = history.plain()[0];
   const PlainSegment& large = history.plain()[1];
   EXPECT_EQ(large.alloc_event, kBeforeFirst);
-  EXPECT_EQ(large.free_event, 0);
+  EXPECT_EQ(history.plain_of_change(0), 1);
   EXPECT_EQ(large.home.stream, 7);
   EXPECT_EQ(large.home.size_class, SizeClass::kLarge);
   EXPECT_EQ(large.home.pool, kUnknownPool);
@@ -116,7 +115,6 @@ TEST(SegmentHistory, TheSameAddressMayBeUsedAgain) {
   ASSERT_EQ(history.plain().size(), 2U);
   EXPECT_EQ(history.plain()[0].alloc_event, 2);
   EXPECT_EQ(history.plain()[1].alloc_event, 0);
-  EXPECT_EQ(history.plain()[1].free_event, 1);
   EXPECT_EQ(history.plain()[1].size_bytes, 64 * kMiB);
   EXPECT_EQ(history.plain_of_change(0), 1);
   EXPECT_EQ(history.plain_of_change(1), 1);

@@ -271,9 +271,8 @@ TEST(Timeline, BlocksInNoSegmentAreLeftOutAndCounted) {
   const Timeline timeline = timeline_of(recording);
   std::uint64_t unplaced = 0;
 
-  timeline.visit_states(std::vector<EventIndex>{1}, [&](EventIndex, const HeapState& state) {
-    unplaced = state.unplaced_count;
-  });
+  testing::visit_states(
+      timeline, {1}, [&](EventIndex, const HeapState& state) { unplaced = state.unplaced_count; });
 
   EXPECT_EQ(unplaced, 1U);
   EXPECT_EQ(states_of(timeline).at(1), "@100M H64K");
@@ -320,11 +319,11 @@ TEST(Timeline, VisitsOnlyTheStatesAskedFor) {
                                   .build();
   std::vector<EventIndex> visited;
 
-  timeline_of(recording).visit_states(std::vector<EventIndex>{1, 1, 2},
-                                      [&](EventIndex target, const HeapState& state) {
-                                        visited.push_back(target);
-                                        EXPECT_EQ(state.blocks.size(), target == 1 ? 2U : 3U);
-                                      });
+  testing::visit_states(
+      timeline_of(recording), {1, 1, 2}, [&](EventIndex target, const HeapState& state) {
+        visited.push_back(target);
+        EXPECT_EQ(state.blocks.size(), target == 1 ? 2U : 3U);
+      });
 
   EXPECT_THAT(visited, ElementsAre(1, 1, 2));
 }

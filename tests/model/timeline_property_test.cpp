@@ -134,13 +134,14 @@ void expect_every_state(const ToyAllocator& toy, const policy::SizeRules& rules)
   const Timeline timeline(recording, 0, RoundingRule::kCuda);
 
   ASSERT_EQ(toy.states().size(), recording.events.size() + 1);
-  timeline.visit_states(all_targets(timeline), [&](EventIndex target, const HeapState& state) {
-    const ToyState& truth = toy.states()[static_cast<std::size_t>(target)];
-    ASSERT_EQ(testing::show(state), show_truth(truth)) << "before event " << target;
-    expect_homes(state, truth, rules.expandable_segments);
-    expect_tiling(state);
-    expect_sums(summarize(state, rules));
-  });
+  testing::visit_states(
+      timeline, all_targets(timeline), [&](EventIndex target, const HeapState& state) {
+        const ToyState& truth = toy.states()[static_cast<std::size_t>(target)];
+        ASSERT_EQ(testing::show(state), show_truth(truth)) << "before event " << target;
+        expect_homes(state, truth, rules.expandable_segments);
+        expect_tiling(state);
+        expect_sums(summarize(state, rules));
+      });
   EXPECT_EQ(timeline.counts().end_mismatches, 0U);
   EXPECT_EQ(timeline.counts().unmatched_frees, 0U);
   EXPECT_EQ(timeline.counts().overlapping_blocks, 0U);
@@ -211,12 +212,13 @@ void expect_bounds(const ToyAllocator& toy, std::size_t cut, const policy::SizeR
   const Recording recording = toy.recording(cut);
   const Timeline timeline(recording, 0, RoundingRule::kCuda);
 
-  timeline.visit_states(all_targets(timeline), [&](EventIndex target, const HeapState& state) {
-    SCOPED_TRACE("cut " + std::to_string(cut) + ", before event " + std::to_string(target));
-    expect_truth_inside(state, toy.states()[cut + static_cast<std::size_t>(target)]);
-    expect_tiling(state);
-    expect_sums(summarize(state, rules));
-  });
+  testing::visit_states(
+      timeline, all_targets(timeline), [&](EventIndex target, const HeapState& state) {
+        SCOPED_TRACE("cut " + std::to_string(cut) + ", before event " + std::to_string(target));
+        expect_truth_inside(state, toy.states()[cut + static_cast<std::size_t>(target)]);
+        expect_tiling(state);
+        expect_sums(summarize(state, rules));
+      });
   EXPECT_EQ(timeline.counts().end_mismatches, 0U) << cut;
   EXPECT_EQ(timeline.counts().unmatched_frees, 0U) << cut;
   EXPECT_EQ(timeline.counts().overlapping_blocks, 0U) << cut;

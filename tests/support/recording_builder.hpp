@@ -176,13 +176,24 @@ class RecordingBuilder {
   return text;
 }
 
+/// Calls `use` with the state before each of `targets`.
+template <class Use>
+void visit_states(const model::Timeline& timeline,
+                  const std::vector<model::EventIndex>& targets,
+                  Use use) {
+  timeline.visit_states_until(targets, [&use](model::EventIndex target, model::HeapState& state) {
+    use(target, std::as_const(state));
+    return true;
+  });
+}
+
 /// The state before each event, and the one after the last.
 [[nodiscard]] inline std::vector<std::string> states_of(const model::Timeline& timeline) {
   std::vector<model::EventIndex> targets;
   for (model::EventIndex target = 0; target <= timeline.event_count(); ++target)
     targets.push_back(target);
   std::vector<std::string> states;
-  timeline.visit_states(targets, [&](model::EventIndex, const model::HeapState& state) {
+  visit_states(timeline, targets, [&](model::EventIndex, const model::HeapState& state) {
     states.push_back(show(state));
   });
   return states;

@@ -86,8 +86,6 @@ class PickleMachine {
   static constexpr std::size_t kFreeMemoryBytes = std::size_t{64} << 20;
   // What a real snapshot builds is smaller than its file; only a file made to hurt needs more.
   static constexpr std::size_t kMemoryFactor = 12;
-  // Measured on snapshots of 2.0 to 2.15; only decides how often an array grows.
-  static constexpr std::size_t kBytesPerMemoEntry = 40;
   static constexpr std::size_t kBatchBytes = std::size_t{1} << 18;
   // No common opcode with its argument is longer, strings aside, which are checked.
   static constexpr std::size_t kLongestCommon = 16;
