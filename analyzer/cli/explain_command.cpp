@@ -3,16 +3,17 @@
 
 #include "analyzer/cli/output.hpp"
 #include "analyzer/cli/progress.hpp"
+#include "analyzer/explain/device_list.hpp"
 #include "analyzer/explain/explainer.hpp"
-#include "analyzer/report/explain_json.hpp"
-#include "analyzer/report/explain_text.hpp"
+#include "analyzer/explain/redaction.hpp"
+#include "analyzer/report/explain/diagnostic_record.hpp"
+#include "analyzer/report/explain/explain_json.hpp"
+#include "analyzer/report/explain/explain_text.hpp"
 #include "analyzer/report/frame_text.hpp"
 #include "analyzer/stages/weights/model_weights.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -35,28 +36,11 @@ struct ExplainArguments {
   std::string color = "auto";
   bool record = false;
   bool json = false;
+  bool redact = false;
 };
 
-/// "GPU 0: NVIDIA H100 (UUID: GPU-...)", one a line, as `nvidia-smi -L` prints.
-report::DeviceUuids read_uuids(std::string_view listing) {
-  report::DeviceUuids uuids;
-  while (!listing.empty()) {
-    const auto end = std::min(listing.find('\n'), listing.size());
-    std::string_view line = listing.substr(0, end);
-    listing.remove_prefix(std::min(listing.size(), end + 1));
-    const auto place = line.find("(UUID: ");
-    if (!line.starts_with("GPU ") || place == std::string_view::npos) continue;
-    std::int32_t ordinal = 0;
-    const auto parsed = std::from_chars(line.data() + 4, line.data() + line.size(), ordinal);
-    if (parsed.ec != std::errc{}) continue;
-    const std::string_view uuid = line.substr(place + 7);
-    uuids[ordinal] = std::string(uuid.substr(0, uuid.find(')')));
-  }
-  return uuids;
-}
-
-Result<report::DeviceUuids> read_devices(const std::string& path) {
-  if (path.empty()) return report::DeviceUuids{};
+Result<explain::DeviceList> read_devices(const std::string& path) {
+  if (path.empty()) return explain::DeviceList{};
   std::ifstream file(path);
   // A listing has a line a device; more is another file.
   constexpr std::size_t kMaxListing = 1U << 20;
@@ -69,7 +53,8 @@ Result<report::DeviceUuids> read_devices(const std::string& path) {
     error.message = "cannot be read; expected the output of nvidia-smi -L";
     return tl::unexpected<Error>(std::move(error));
   }
-  return read_uuids(std::string_view(listing).substr(0, static_cast<std::size_t>(file.gcount())));
+  return explain::read_device_list(
+      std::string_view(listing).substr(0, static_cast<std::size_t>(file.gcount())));
 }
 
 Result<std::optional<stages::WeightBound>> read_weights(const ExplainArguments& arguments) {
@@ -83,7 +68,7 @@ Result<std::optional<stages::WeightBound>> read_weights(const ExplainArguments& 
 
 /// What is known beside the logs.
 struct Beside {
-  report::DeviceUuids uuids;
+  explain::DeviceList devices;
   std::optional<stages::WeightBound> weights;
 };
 
@@ -91,25 +76,29 @@ Result<void> explain_file(const std::string& path,
                           const ExplainArguments& arguments,
                           const Beside& beside) {
   Progress progress("reading " + report::printable(path));
-  const Result<explain::Explanation> explanation = explain::explain_log(
+  const auto explained = explain::explain_log(
       path, [&progress](std::uint64_t done, std::uint64_t total) { progress.show(done, total); });
-  if (!explanation) {
-    Error error = explanation.error();
+  if (!explained) {
+    Error error = explained.error();
     error.source = path;
     return tl::unexpected<Error>(std::move(error));
   }
+  const explain::Explanation explanation =
+      arguments.redact ? explain::redacted(*explained) : *explained;
+  const std::string shown_path = arguments.redact ? "(masked)" : path;
   if (arguments.json) {
-    fmt::print(
-        "{}\n",
-        report::explain_json(
-            *explanation, FRAGSCOPE_VERSION, path, beside.weights ? &*beside.weights : nullptr));
+    fmt::print("{}\n",
+               report::explain_json(explanation,
+                                    FRAGSCOPE_VERSION,
+                                    shown_path,
+                                    beside.weights ? &*beside.weights : nullptr));
   } else if (arguments.record) {
-    fmt::print("{}", report::diagnostic_record(*explanation, path, beside.uuids));
+    fmt::print("{}", report::diagnostic_record(explanation, shown_path, beside.devices));
   } else {
     const report::Paint paint(wants_colour(arguments.color));
-    fmt::print("{}", report::explain_text(*explanation, path, paint));
+    fmt::print("{}", report::explain_text(explanation, shown_path, paint));
     if (beside.weights) {
-      fmt::print("{}", report::weights_text(*beside.weights, arguments.gpus, *explanation, paint));
+      fmt::print("{}", report::weights_text(*beside.weights, arguments.gpus, explanation, paint));
     }
   }
   return {};
@@ -119,7 +108,7 @@ int run_explain(const ExplainArguments& arguments) {
   Beside beside;
   const Result<void> known =
       read_devices(arguments.devices)
-          .map([&beside](report::DeviceUuids uuids) { beside.uuids = std::move(uuids); })
+          .map([&beside](explain::DeviceList devices) { beside.devices = std::move(devices); })
           .and_then([&arguments] { return read_weights(arguments); })
           .map([&beside](std::optional<stages::WeightBound> weights) {
             beside.weights = std::move(weights);
@@ -159,6 +148,8 @@ void add_explain_command(CLI::App& app, std::function<int()>& run) {
   command
       ->add_option("--gpus", arguments->gpus, "Devices that share the weights evenly (default 1)")
       ->check(CLI::Range(1, 100000));
+  command->add_flag(
+      "--redact", arguments->redact, "Mask paths, addresses, processes and what precedes messages");
   command->add_flag("--json", arguments->json, "One JSON object a file, one line each");
   command->add_option("--color", arguments->color, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}));

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 namespace fragscope::logtext {
 namespace {
@@ -18,47 +17,6 @@ bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }
 
-// --- Cleaning. -----------------------------------------------------------------------------------
-
-/// Length of what introduces a terminal code at `text`: the escape byte, or its spelling.
-std::size_t escape_length(std::string_view text) {
-  static constexpr std::array<std::string_view, 6> kSpellings = {
-      "\x1b", "\\x1b", "\\u001b", "\\033", "\\e", "\\x1B"};
-  for (const std::string_view spelling : kSpellings) {
-    if (text.starts_with(spelling)) return spelling.size();
-  }
-  return 0;
-}
-
-/// Length of a whole terminal code ("ESC [ 1 ; 31 m") at `text`, 0 if there is none.
-std::size_t code_length(std::string_view text) {
-  std::size_t at = escape_length(text);
-  if (at == 0) return 0;
-  if (at >= text.size() || text[at] != '[') return text[0] == '\x1b' ? at : 0;
-  ++at;
-  while (at < text.size() && (is_digit(text[at]) || text[at] == ';' || text[at] == '?'))
-    ++at;
-  return at < text.size() && is_letter(text[at]) ? at + 1 : at;
-}
-
-/// What a two-character escape stands for, 0 if it is none.
-char unescaped(char c) {
-  switch (c) {
-    case 'n':
-      return '\n';
-    case 't':
-    case 'r':
-      return ' ';
-    case '"':
-    case '\'':
-      return c;
-    default:
-      return '\0';
-  }
-}
-
-// --- Prefixes. -----------------------------------------------------------------------------------
-
 /// Reads a prefix piece by piece; every `pass_` moves on only if its piece is there.
 class PrefixReader {
  public:
@@ -71,8 +29,8 @@ class PrefixReader {
     constexpr int kMaxPieces = 12;
     for (int piece = 0; piece < kMaxPieces; ++piece) {
       skip_blanks();
-      if (!pass_process() && !pass_rank() && !pass_container() && !pass_time() && !pass_level() &&
-          !pass_source() && !pass_mark()) {
+      if (!pass_process() && !pass_rank() && !pass_container() && !pass_time() && !pass_stream() &&
+          !pass_level() && !pass_source() && !pass_mark()) {
         break;
       }
     }
@@ -147,86 +105,72 @@ class PrefixReader {
     return true;
   }
 
-  /// Reads `count` digits at `at`; -1 if they are not there.
-  [[nodiscard]] int digits(std::size_t& at, std::size_t count) const {
-    if (at + count > rest_.size()) return -1;
-    int value = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      const char c = rest_[at + i];
-      if (!is_digit(c)) return -1;
-      value = value * 10 + (c - '0');
-    }
-    at += count;
-    return value;
-  }
-
   [[nodiscard]] bool at_char(std::size_t at, std::string_view allowed) const {
     return at < rest_.size() && allowed.find(rest_[at]) != std::string_view::npos;
   }
 
-  /// "2025-01-31 " or "01-31 ", also with slashes; days since the epoch, or none without a year.
-  bool read_date(std::size_t& at, std::optional<std::int64_t>& days) const {
-    std::size_t probe = at;
-    int year = digits(probe, 4);
-    if (year < 0 || !at_char(probe, "-/")) {
-      year = -1;
-      probe = at;
-    } else {
-      ++probe;
+  bool pass_time() {
+    const std::size_t start = rest_.starts_with('[') ? 1 : 0;
+    const auto stamp = read_time_stamp(rest_.substr(start));
+    if (!stamp) return false;
+    const std::string_view text = rest_.substr(start, stamp->length);
+    if (!line_.time) {
+      line_.time = stamp;
+      line_.time_text = text;
     }
-    const int month = digits(probe, 2);
-    if (month < 1 || month > 12 || !at_char(probe, "-/")) return false;
-    ++probe;
-    const int day = digits(probe, 2);
-    if (day < 1 || day > 31 || !at_char(probe, " T")) return false;
-    ++probe;
-    if (year >= 0) days = days_since_epoch(year, month, day);
-    at = probe;
+    rest_.remove_prefix(start + text.size());
+    if (start == 1) pass_parallel_ranks();
+    if (is_letter(text.front())) pass_host();
+    while (at_char(0, "]:,-"))
+      rest_.remove_prefix(1);
     return true;
   }
 
-  /// Days from 1970-01-01; the usual civil-calendar arithmetic, with March as the first month.
-  static std::int64_t days_since_epoch(int year, int month, int day) {
-    const std::int64_t y = month <= 2 ? year - 1 : year;
-    const std::int64_t era = y / 400;
-    const std::int64_t year_of_era = y - era * 400;
-    const std::int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    const std::int64_t day_of_era =
-        year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    return era * 146097 + day_of_era - 719468;
+  /// " DP0 TP1]" behind the time in SGLang's brackets.
+  void pass_parallel_ranks() {
+    constexpr std::size_t kLongest = 40;
+    const std::size_t end = rest_.substr(0, kLongest).find(']');
+    if (end == std::string_view::npos || end < 2 || rest_.front() != ' ') return;
+    const std::string_view ranks = rest_.substr(1, end - 1);
+    const bool is_ranks = is_letter(ranks.front()) && is_digit(ranks.back()) &&
+                          std::ranges::all_of(ranks, [](char c) {
+                            return (c >= 'A' && c <= 'Z') || is_digit(c) || c == ' ' || c == '_';
+                          });
+    if (!is_ranks) return;
+    name_process(ranks);
+    rest_.remove_prefix(end);
   }
 
-  bool pass_time() {
-    std::size_t at = rest_.starts_with('[') ? 1 : 0;
-    std::optional<std::int64_t> days;
-    static_cast<void>(read_date(at, days));
-    const int hour = digits(at, 2);
-    if (hour < 0 || hour > 23 || !at_char(at, ":")) return false;
-    ++at;
-    const int minute = digits(at, 2);
-    if (minute < 0 || minute > 59 || !at_char(at, ":")) return false;
-    ++at;
-    const int second = digits(at, 2);
-    if (second < 0 || second > 60) return false;
-    std::int64_t millis = 0;
-    if (at_char(at, ".,")) {
-      std::size_t probe = at + 1;
-      std::int64_t scale = 100;
-      while (probe < rest_.size() && is_digit(rest_[probe])) {
-        millis += (rest_[probe] - '0') * scale;
-        scale /= 10;
-        ++probe;
-      }
-      at = probe;
-    }
-    if (!line_.time_ms) {
-      line_.time_ms = days.value_or(0) * 86'400'000 +
-                      ((std::int64_t{hour} * 60 + minute) * 60 + second) * 1000 + millis;
-    }
-    // What follows directly belongs to the stamp: "Z", "+00:00", "]", ",", a rank in a header.
-    while (at < rest_.size() && at_char(at, "Z]:,-"))
+  /// What syslog and glog put behind their time: " node7 python[4242]: " and "   4242 ".
+  void pass_host() {
+    std::size_t at = 0;
+    while (at_char(at, " "))
       ++at;
-    rest_.remove_prefix(at);
+    const std::size_t word = at;
+    while (at < rest_.size() && !is_blank(rest_[at]))
+      ++at;
+    if (std::ranges::all_of(rest_.substr(word, at - word), is_digit)) {
+      rest_.remove_prefix(at);
+      return;
+    }
+    const std::size_t tag = at + 1;
+    const std::size_t colon = rest_.find("]: ", tag);
+    constexpr std::size_t kLongest = 64;
+    if (colon == std::string_view::npos || colon > tag + kLongest) return;
+    const std::string_view name = rest_.substr(tag, colon + 1 - tag);
+    if (name.find('[') == std::string_view::npos || name.find(' ') != std::string_view::npos) {
+      return;
+    }
+    name_process(name);
+    rest_.remove_prefix(colon + 3);
+  }
+
+  /// "stdout F ", "stderr P " of container runtimes.
+  bool pass_stream() {
+    if (!rest_.starts_with("stdout ") && !rest_.starts_with("stderr ")) return false;
+    constexpr std::size_t kName = 7;
+    if (!at_char(kName, "FP") || !at_char(kName + 1, " ")) return false;
+    rest_.remove_prefix(kName + 2);
     return true;
   }
 
@@ -285,31 +229,6 @@ class PrefixReader {
 };
 
 }  // namespace
-
-std::string clean_text(std::string_view raw) {
-  std::string text;
-  text.reserve(raw.size());
-  for (std::size_t at = 0; at < raw.size();) {
-    const char c = raw[at];
-    if (c == '\x1b' || c == '\\') {
-      if (const std::size_t length = code_length(raw.substr(at)); length > 0) {
-        at += length;
-        continue;
-      }
-    }
-    if (c == '\\' && at + 1 < raw.size()) {
-      if (const char plain = unescaped(raw[at + 1]); plain != '\0') {
-        text += plain;
-        at += 2;
-        continue;
-      }
-    }
-    const bool control = static_cast<unsigned char>(c) < 32 && c != '\n';
-    text += control || c == 127 ? ' ' : c;
-    ++at;
-  }
-  return text;
-}
 
 LogLine read_line(std::string_view text, std::uint64_t number) {
   LogLine line;

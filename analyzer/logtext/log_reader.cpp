@@ -40,11 +40,12 @@ class HitFinder {
     std::ranges::sort(places_);
     std::size_t counted = from;
     for (std::size_t i = 0; i < places_.size(); ++i) {
-      const std::size_t place = places_[i].first;
+      // A phrase that begins with a line break is in the line that follows.
+      const std::size_t place = places_[i].first + (text[places_[i].first] == '\n' ? 1 : 0);
       if (place < handed_until_) continue;
       newlines_ += count_lines(text.substr(counted, place - counted));
       counted = place;
-      hand_over(text, i);
+      hand_over(text, place, i);
     }
     newlines_ += count_lines(text.substr(counted, until - counted));
   }
@@ -59,8 +60,8 @@ class HitFinder {
     return static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n'));
   }
 
-  void hand_over(std::string_view text, std::size_t first_place) {
-    const std::size_t place = places_[first_place].first;
+  /// Hands over the line around `place`, which is that of places_[first].
+  void hand_over(std::string_view text, std::size_t place, std::size_t first) {
     const std::size_t reach = place - std::min(place, kLongestLine / 2);
     const auto line_end_before = text.substr(reach, place - reach).rfind('\n');
     const std::size_t start =
@@ -71,7 +72,7 @@ class HitFinder {
     const std::size_t behind = std::min(text.size(), end + 1);
     const std::size_t front = start - std::min(start, kBeforeBytes);
     std::uint32_t groups = 0;
-    for (std::size_t i = first_place; i < places_.size() && places_[i].first < end; ++i) {
+    for (std::size_t i = first; i < places_.size() && places_[i].first < end; ++i) {
       groups |= 1U << places_[i].second;
     }
     use_({newlines_ + 1,

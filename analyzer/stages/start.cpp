@@ -84,27 +84,26 @@ void Start::touch(Stage stage, const logtext::LogLine& line) {
   Span& span = spans_[index_of(stage)];
   if (span.first_line == 0) {
     span.first_line = line.number;
-    span.first_ms = line.time_ms;
+    span.first_time = line.time;
   }
   span.last_line = std::max(span.last_line, line.number);
-  if (line.time_ms) span.last_ms = line.time_ms;
+  if (!line.time) return;
+  if (!span.first_time || span.first_time->origin == line.time->origin) span.last_time = line.time;
 }
 
 void Start::keep_fact(Stage stage, const Phrase& phrase, const logtext::LogLine& line) {
   const auto fact = read_fact(phrase, line.text);
   if (!fact) return;
   const std::string_view process = line.process.substr(0, kMaxProcessName);
-  std::string text = fact->label + ' ' + fact->value + " (line " + std::to_string(line.number);
-  if (!process.empty()) text += ", " + std::string(process);
-  text += ')';
   auto& facts = spans_[index_of(stage)].facts;
-  for (Span::Entry& entry : facts) {
-    if (entry.label != fact->label || entry.process != process) continue;
-    entry.text = std::move(text);
-    return;
-  }
-  if (facts.size() < kMaxFacts) {
-    facts.push_back({fact->label, std::string(process), std::move(text)});
+  const auto known = std::ranges::find_if(facts, [&](const StageFact& entry) {
+    return entry.label == fact->label && entry.process == process;
+  });
+  if (known != facts.end()) {
+    known->value = fact->value;
+    known->line = line.number;
+  } else if (facts.size() < kMaxFacts) {
+    facts.push_back({fact->label, fact->value, line.number, std::string(process)});
   }
 }
 
@@ -291,6 +290,10 @@ Failure Start::new_failure(const logtext::LogLine& line) {
   if (own != nullptr && own->progress.front() && *own->progress.front() != Stage::kBeforeLaunch) {
     failure.progress = own->progress;
     failure.own_progress = true;
+    // One process says for all of them that the preparation is over and the server ready.
+    if (merged_.ready() && !merged_.before(*own->progress.front(), Stage::kRuntimePreparation)) {
+      failure.progress.end(Stage::kReadiness);
+    }
   }
   const bool own_bars = failure.progress.bars().seen();
   const ReadingBars& bars = own_bars ? failure.progress.bars() : merged_.bars();
@@ -440,11 +443,11 @@ Timeline Start::timeline_of(const Failure* failure) const {
     shown.last_line = span.last_line;
     shown.completed = !failing && merged_.is_complete(stage);
     shown.seconds = span.seconds;
-    if (!shown.seconds && span.first_ms && span.last_ms && *span.last_ms > *span.first_ms) {
-      shown.seconds = static_cast<double>(*span.last_ms - *span.first_ms) / 1000;
+    if (!shown.seconds && span.first_time && span.last_time &&
+        span.last_time->ms > span.first_time->ms) {
+      shown.seconds = static_cast<double>(span.last_time->ms - span.first_time->ms) / 1000;
     }
-    for (const Span::Entry& fact : span.facts)
-      shown.facts.push_back(fact.text);
+    shown.facts = span.facts;
     timeline.stages.push_back(std::move(shown));
   }
   return timeline;

@@ -68,15 +68,10 @@ class Start {
   struct Span {
     std::uint64_t first_line = 0;
     std::uint64_t last_line = 0;
-    std::optional<std::int64_t> first_ms;
-    std::optional<std::int64_t> last_ms;
+    std::optional<logtext::TimeStamp> first_time;
+    std::optional<logtext::TimeStamp> last_time;  // of the same origin
     std::optional<double> seconds;
-    struct Entry {
-      std::string label;
-      std::string process;
-      std::string text;
-    };
-    std::vector<Entry> facts;
+    std::vector<StageFact> facts;
   };
   struct Process {
     std::string name;

@@ -368,6 +368,12 @@ void TimelineBuilder::Impl::add_line(const logtext::LogLine& line) {
   }
 }
 
+std::string to_string(const StageFact& fact) {
+  std::string text = fact.label + ' ' + fact.value + " (line " + std::to_string(fact.line);
+  if (!fact.process.empty()) text += ", " + fact.process;
+  return text + ')';
+}
+
 TimelineBuilder::TimelineBuilder()
     : impl_(std::make_unique<Impl>()) {}
 TimelineBuilder::~TimelineBuilder() = default;

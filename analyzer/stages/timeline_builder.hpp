@@ -17,13 +17,24 @@
 
 namespace fragscope::stages {
 
+/// A number that a line of the log tells, "KV cache budget" and "-2.14 GiB".
+struct StageFact {
+  std::string label;
+  std::string value;
+  std::uint64_t line = 0;
+  std::string process;  ///< Empty if the line does not say.
+};
+
+/// "KV cache budget -2.14 GiB (line 12, EngineCore pid=7)"
+[[nodiscard]] std::string to_string(const StageFact& fact);
+
 struct StageRecord {
   Stage stage = Stage::kBeforeLaunch;
   std::uint64_t first_line = 0;
   std::uint64_t last_line = 0;
   std::optional<double> seconds;  ///< As the log says it, else between the first and the last line.
   bool completed = false;
-  std::vector<std::string> facts;  ///< "KV cache budget -2.14 GiB (line 12)"
+  std::vector<StageFact> facts;
 };
 
 /// One start of an engine, with all its processes; also one for a rank that failed elsewhere.
@@ -39,9 +50,8 @@ struct Timeline {
 };
 
 /// The phrases without one of which a line says nothing of a stage: give the builder every line
-/// that contains one (in any case); other uses of the words do no harm. None is shorter than ten
-/// bytes. The shell's word for a killed process is: it counts if the log's last lines are given as
-/// well.
+/// that contains one (in any case); other uses of the words do no harm. None is shorter than eight
+/// bytes. One that stands for a whole line begins with the line break in front of it.
 [[nodiscard]] std::span<const std::string_view> stage_phrases();
 
 /// Reads lines in the order of the log. Memory is bounded, however long the log is: of very many

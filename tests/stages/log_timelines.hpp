@@ -3,6 +3,7 @@
 // of text to compare. Only lines with a stage phrase reach the builder, as in the program.
 #pragma once
 
+#include "analyzer/logtext/clean_text.hpp"
 #include "analyzer/logtext/log_line.hpp"
 #include "analyzer/stages/timeline_builder.hpp"
 
@@ -21,8 +22,9 @@ inline std::string lower_case(std::string_view text) {
   return low;
 }
 
-inline bool has_stage_phrase(std::string_view text) {
-  const std::string low = lower_case(text);
+/// A phrase for a whole line has the line breaks around it.
+inline bool has_stage_phrase(std::string_view line) {
+  const std::string low = '\n' + lower_case(line) + '\n';
   return std::ranges::any_of(stage_phrases(), [&](std::string_view phrase) {
     return low.find(lower_case(phrase)) != std::string::npos;
   });
@@ -74,8 +76,8 @@ inline std::string summary_of(std::string_view log) {
 inline std::string facts_of(const Timeline& timeline) {
   std::string text;
   for (const StageRecord& stage : timeline.stages) {
-    for (const std::string& fact : stage.facts)
-      text += fact + '\n';
+    for (const StageFact& fact : stage.facts)
+      text += to_string(fact) + '\n';
   }
   return text;
 }

@@ -68,6 +68,18 @@ TEST(SglangTimeline, IsNotReadyBeforeItsOwnRequest) {
             "sglang: last runtime-preparation, failing readiness, recovered none, not ready");
 }
 
+TEST(SglangTimeline, TakesReadinessOfTheServerForEveryRank) {
+  const std::string served =
+      prepared_sglang() +
+      "[2025-05-06 08:01:12] The server is fired up and ready to roll!\n"
+      "[2025-05-06 08:03:00 TP0] Prefill batch. #new-seq: 1, #new-token: 7, #cached-token: 0,\n";
+  EXPECT_EQ(
+      summary_of(served + "[2025-05-06 08:04:00 TP1] Scheduler hit an exception: Traceback (most "
+                          "recent call last):\n"
+                          "torch.OutOfMemoryError: CUDA out of memory.\n"),
+      "sglang: last readiness, failing requests, recovered none, ready");
+}
+
 TEST(SglangTimeline, KeepsItsFiguresInBinaryUnits) {
   const auto timelines = timelines_of(prepared_sglang());
   ASSERT_EQ(timelines.size(), 1U);

@@ -29,7 +29,7 @@ TEST(TimelineBuilder, MakesNothingOfAnAllocatorMessageAlone) {
 
 TEST(TimelineBuilder, AsksOnlyForPhrasesThatAScannerCanBeFastWith) {
   for (const std::string_view phrase : stage_phrases())
-    EXPECT_GE(phrase.size(), 10U) << phrase;
+    EXPECT_GE(phrase.size(), 8U) << phrase;
 }
 
 TEST(TimelineBuilder, SeesThroughColoursAndContainers) {

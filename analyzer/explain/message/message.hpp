@@ -63,9 +63,10 @@ struct Message {
   std::string format;  ///< The widest version range that the text allows.
   std::optional<std::int32_t> device;
   std::string process;  ///< Of the log line's prefix.
-  std::optional<std::int64_t> time_ms;
+  std::string time;     ///< Time stamp of the log line, as printed; empty if it has none.
   Figures figures;
   std::string text;        ///< Cleaned and joined, cut at a bounded length.
+  std::size_t lead = 0;    ///< Bytes of it that stand on the line in front of the message.
   bool cut_short = false;  ///< The text ends before its last figure.
 };
 

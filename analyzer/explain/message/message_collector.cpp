@@ -2,6 +2,7 @@
 #include "analyzer/explain/message/message_collector.hpp"
 
 #include "analyzer/explain/message/message_reader.hpp"
+#include "analyzer/logtext/clean_text.hpp"
 
 #include <fmt/format.h>
 
@@ -13,29 +14,29 @@ namespace {
 // A message is at most some two thousand bytes and, broken at 80 columns, some thirty lines long.
 constexpr std::size_t kWindowBytes = 6000;
 constexpr std::size_t kWindowLines = 40;
-constexpr std::size_t kKeptText = 1500;
+constexpr std::size_t kKeptText = 4000;
 constexpr std::size_t kMaxMessages = 2000;
 
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+/// Where message phrases begin in a text, in ascending order.
+std::vector<std::size_t> phrase_places(std::string_view text, std::size_t from) {
+  static const logtext::PhraseScanner scanner({message_phrases()});
+  std::vector<std::size_t> places;
+  scanner.scan(text, from, text.size(), [&places](std::size_t place, std::uint32_t) {
+    places.push_back(place);
+  });
+  std::ranges::sort(places);
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  return places;
 }
 
-/// The first place at or behind `from` where a message phrase begins; npos if there is none.
-std::size_t next_phrase(std::string_view text, std::size_t from) {
-  const auto phrases = message_phrases();
-  for (std::size_t at = from; at < text.size(); ++at) {
-    for (const std::string_view phrase : phrases) {
-      if (lower(text[at]) != lower(phrase.front()) || text.size() - at < phrase.size()) continue;
-      if (std::ranges::equal(text.substr(at, phrase.size()), phrase, {}, lower, lower)) return at;
-    }
-  }
-  return std::string_view::npos;
+bool is_blank(char c) {
+  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
 std::string single_spaced(std::string_view text) {
   std::string joined;
   for (const char c : text) {
-    const bool blank = c == ' ' || c == '\n' || c == '\r' || c == '\t';
+    const bool blank = is_blank(c);
     if (blank && (joined.empty() || joined.back() == ' ')) continue;
     joined += blank ? ' ' : c;
   }
@@ -63,13 +64,16 @@ std::string key_of(const Message& message) {
 }
 
 /// The message from the start of its line, or of what precedes the phrase in a long one.
-std::string text_of(std::string_view window, std::size_t at, std::size_t end) {
+void set_text(Message& message, std::string_view window, std::size_t at, std::size_t end) {
   const std::size_t reach = at - std::min<std::size_t>(at, 200);
   const std::size_t line_end = window.rfind('\n', at);
   const std::size_t begin = line_end == std::string_view::npos || line_end + 1 == at
                                 ? reach
                                 : std::max(reach, line_end + 1);
-  return single_spaced(window.substr(begin, std::min(end - begin, kKeptText)));
+  message.text = single_spaced(window.substr(begin, at - begin));
+  if (!message.text.empty() && is_blank(window[at - 1])) message.text += ' ';
+  message.lead = message.text.size();
+  message.text += single_spaced(window.substr(at, std::min(end - at, kKeptText)));
 }
 
 }  // namespace
@@ -81,7 +85,7 @@ MessageCollector::Window MessageCollector::window_of(const logtext::LineHit& hit
   const logtext::LogLine first = logtext::read_line(hit_text, hit.number);
   Window window;
   window.process = std::string(first.process);
-  window.time_ms = first.time_ms;
+  window.time = std::string(first.time_text);
   add_line_before(hit, window);
   window.hit_start = window.text.size();
   window.line_starts.emplace_back(window.hit_start, hit.number);
@@ -143,24 +147,21 @@ void MessageCollector::consume(const Window& window, std::size_t end) {
 
 void MessageCollector::add(const logtext::LineHit& hit) {
   const Window window = window_of(hit);
-  std::size_t at = window.hit_start + consumed_in(hit.number);
-  while (true) {
-    at = next_phrase(std::string_view(window.text).substr(0, window.hit_end + 1), at);
-    if (at == std::string_view::npos) return;
+  const std::string_view until_line_end =
+      std::string_view(window.text).substr(0, window.hit_end + 1);
+  std::size_t used = window.hit_start + consumed_in(hit.number);
+  for (const std::size_t at : phrase_places(until_line_end, used)) {
+    if (at < used) continue;
     auto read = read_message(window.text, at);
-    if (!read) {
-      ++at;
-      continue;
-    }
-    const std::size_t end = std::max(read->end, at + 1);
+    if (!read) continue;
+    used = std::max(read->end, at + 1);
     Message& message = read->message;
     message.line = hit.number;
     message.process = window.process;
-    message.time_ms = window.time_ms;
-    message.text = text_of(window.text, at, end);
-    consume(window, end);
+    message.time = window.time;
+    set_text(message, window.text, at, used);
+    consume(window, used);
     keep(std::move(message));
-    at = end;
   }
 }
 

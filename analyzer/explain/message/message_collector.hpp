@@ -34,7 +34,7 @@ class MessageCollector {
     std::size_t hit_end = 0;
     std::vector<std::pair<std::size_t, std::uint64_t>> line_starts;  ///< offset, line number
     std::string process;
-    std::optional<std::int64_t> time_ms;
+    std::string time;
   };
 
   [[nodiscard]] static Window window_of(const logtext::LineHit& hit);

@@ -40,7 +40,7 @@ constexpr Phrase kPhrases[] = {
     {"killed due to the node running low on memory", kAny, kFailHere},
     {"Signals.SIGKILL: 9", kAny, kFailHere},
     {"Killed process ", kAny, kFailHere},
-    {"Killed", kAny, kKilled},  // too short to scan for: see stage_phrases()
+    {"Killed", kAny, kKilled},  // too short to scan for; a line of its own is long enough
     {"exit code 137", kAny, kFailHere},
     {" OOMKilled", kAny, kFailHere},
     {"\"OOMKilled\"", kAny, kFailHere},

@@ -26,6 +26,9 @@ class PhraseIndex {
     }
     for (const std::string_view text : kBarPhrases)
       scanned_.emplace_back(text);
+    // The shell's word by itself is too short; it stands alone, or padded in a job's status.
+    for (const std::string_view killed : {"\nKilled\n", "\nKilled\r", " Killed     "})
+      scanned_.emplace_back(killed);
     add_escaped();
     std::erase_if(scanned_, [](const std::string& text) { return text.size() < kShortest; });
     std::ranges::sort(scanned_);
@@ -51,7 +54,7 @@ class PhraseIndex {
 
  private:
   /// A scanner for shorter ones would look at nearly every byte, and find them everywhere.
-  static constexpr std::size_t kShortest = 10;
+  static constexpr std::size_t kShortest = 8;
   static constexpr std::size_t kWindow = 4;
   static constexpr unsigned kKeyBits = 13;  // 16 KiB, which a first-level cache holds
 

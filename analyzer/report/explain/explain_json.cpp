@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/report/explain_json.hpp"
+#include "analyzer/report/explain/explain_json.hpp"
 
 #include "analyzer/explain/finding_text.hpp"
 
@@ -72,6 +72,13 @@ Json report_json(const explain::Report& report) {
   return object;
 }
 
+Json facts_json(const stages::StageRecord& stage) {
+  Json facts = Json::array();
+  for (const stages::StageFact& fact : stage.facts)
+    facts.push_back(to_string(fact));
+  return facts;
+}
+
 Json timeline_json(const stages::Timeline& timeline) {
   const auto name = [](const std::optional<stages::Stage>& stage) {
     return stage ? Json(stages::to_string(*stage)) : Json();
@@ -87,7 +94,7 @@ Json timeline_json(const stages::Timeline& timeline) {
                                 {"last_line", stage.last_line},
                                 {"seconds", stage.seconds ? Json(*stage.seconds) : Json()},
                                 {"completed", stage.completed},
-                                {"facts", stage.facts}});
+                                {"facts", facts_json(stage)}});
   }
   object["last_completed"] = name(timeline.last_completed);
   object["failing"] = name(timeline.failing);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/report/explain_text.hpp"
+#include "analyzer/report/explain/explain_text.hpp"
 
 #include "analyzer/explain/finding_text.hpp"
 #include "analyzer/recording/byte_size.hpp"
@@ -163,8 +163,8 @@ class ExplainWriter {
     for (const stages::StageRecord& stage : timeline.stages) {
       const bool failed = timeline.failing == stage.stage;
       std::string facts;
-      for (const std::string& fact : stage.facts)
-        facts += (facts.empty() ? "" : "; ") + fact;
+      for (const stages::StageFact& fact : stage.facts)
+        facts += (facts.empty() ? "" : "; ") + to_string(fact);
       table.add({left(std::string(stages::to_string(stage.stage))),
                  right(fmt::format("lines {}-{}", stage.first_line, stage.last_line)),
                  right(stage.seconds ? fmt::format("{:.1f} s", *stage.seconds) : ""),
@@ -184,57 +184,6 @@ class ExplainWriter {
   const Paint& paint_;
   std::string out_;
 };
-
-/// The last report that is a failure.
-const Report* last_failure(const Explanation& explanation) {
-  for (std::size_t i = explanation.reports.size(); i-- > 0;) {
-    if (explanation.reports[i].finding.kind != Kind::kNotAnOom) return &explanation.reports[i];
-  }
-  return nullptr;
-}
-
-std::string record_figures(const Message& message) {
-  const Figures& figures = message.figures;
-  std::string text;
-  const auto line =
-      [&text](std::string_view name, const std::optional<Bounds>& bounds, std::string_view source) {
-        if (bounds) {
-          text += fmt::format("- {}: {} bytes to {} bytes ({}; {})\n",
-                              name,
-                              show_count(bounds->low),
-                              show_count(bounds->high),
-                              explain::shown(*bounds),
-                              source);
-        } else {
-          text += fmt::format("- {}: not in the text\n", name);
-        }
-      };
-  line("request", figures.request, "allocator: asked of the driver");
-  line("device total", figures.total, "driver");
-  line("device free", figures.free, "driver, after the failure");
-  line("allocated", figures.allocated, "allocator: live blocks");
-  line("gap", figures.gap, "allocator: held, not live");
-  line("limit", figures.limit, "allocator: this process");
-  line("this process", figures.process, "NVML");
-  line("outside", explain::outside_bytes(figures), "derived: total - free - reserved");
-  return text;
-}
-
-std::string stage_text(const Explanation& explanation) {
-  std::string text;
-  for (const stages::Timeline& timeline : explanation.timelines) {
-    const auto name = [](const std::optional<stages::Stage>& stage) {
-      return stage ? std::string(stages::to_string(*stage)) : std::string("none");
-    };
-    text += fmt::format("- {} {}: last completed {}, failing {}, {}\n",
-                        timeline.engine,
-                        timeline.version,
-                        name(timeline.last_completed),
-                        name(timeline.failing),
-                        timeline.ready ? "ready" : "not ready");
-  }
-  return text.empty() ? "- no start-up lines of a known engine in the log\n" : text;
-}
 
 }  // namespace
 
@@ -287,51 +236,6 @@ std::string weights_text(const stages::WeightBound& bound,
         kTextWidth,
         2);
   }
-  return text;
-}
-
-std::string diagnostic_record(const Explanation& explanation,
-                              const std::string& path,
-                              const DeviceUuids& uuids) {
-  const Report* report = last_failure(explanation);
-  if (report == nullptr) return "no failed allocation in " + printable(path) + "\n";
-  const Message& message = report->message;
-  std::string text = fmt::format(
-      "## Out-of-memory record\n\nSource: {}, line {}{}. Written by: {} "
-      "(backend {}){}.\n",
-      printable(path),
-      message.line,
-      times_text(message),
-      message.format,
-      explain::to_string(message.backend),
-      message.process.empty() ? "" : ", " + printable(message.process));
-  text += fmt::format("\nMessage:\n\n    {}\n", printable(message.text));
-  text += "\nDevice: ";
-  if (message.device) {
-    const auto uuid = uuids.find(*message.device);
-    text += fmt::format(
-        "index {}, {}. Inside a container, or under CUDA_VISIBLE_DEVICES, the index may "
-        "differ from the host's.\n",
-        *message.device,
-        uuid == uuids.end() ? std::string("UUID not in the log") : uuid->second);
-  } else {
-    text += "not named.\n";
-  }
-  text += "\nNumbers (each with its layer; layers overlap and are never added):\n\n";
-  text += record_figures(message);
-  for (const explain::ProcessUse& use : message.figures.processes) {
-    text += fmt::format("- process {}: {} (NVML)\n", printable(use.pid), explain::shown(use.bytes));
-  }
-  text += fmt::format("\nStages:\n\n{}", stage_text(explanation));
-  text += fmt::format("\nReading: {} ({}). {}\n",
-                      headline(*report),
-                      report->finding.certain ? "certain" : "possible",
-                      printable(report->finding.text));
-  for (const std::string& note : report->finding.notes)
-    text += "- " + printable(note) + "\n";
-  if (!report->finding.next.empty()) text += "\nWhat would decide:\n\n";
-  for (const std::string& step : report->finding.next)
-    text += "- " + printable(step) + "\n";
   return text;
 }
 
