@@ -19,6 +19,25 @@ char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
 }
 
+/// The bytes that print as this number of a unit of 2^power bytes.
+std::optional<model::Bounds> bounds_of(const std::string& number, int power) {
+  double value = 0;
+  const char* end = number.data() + number.size();
+  const auto parsed = std::from_chars(number.data(), end, value);
+  if (parsed.ec != std::errc{} || parsed.ptr != end || number.empty() || !std::isfinite(value)) {
+    return std::nullopt;
+  }
+  const auto point = number.find('.');
+  const auto decimals = point == std::string::npos ? 0 : number.size() - point - 1;
+  // Bytes are exact; anything else was rounded to the decimals it shows.
+  const double half = power == 0 ? 0 : 0.5 * std::pow(10.0, -static_cast<double>(decimals));
+  const double low = std::ldexp(std::max(value - half, 0.0), power);
+  const double high = std::ldexp(value + half, power);
+  if (!(high < 9.2e18)) return model::Bounds{0, policy::kUnlimited};
+  return model::Bounds{static_cast<std::uint64_t>(std::ceil(low)),
+                       static_cast<std::uint64_t>(std::floor(high))};
+}
+
 }  // namespace
 
 std::size_t JoinedCursor::behind_break(std::size_t at) const {
@@ -65,9 +84,9 @@ std::string JoinedCursor::number_text() {
     const std::size_t next = at < text_.size() && is_blank(text_[at]) ? behind_break(at) : at;
     if (next >= text_.size() || !(is_digit(text_[next]) || text_[next] == '.')) break;
     // A full stop that ends a sentence is no decimal point.
-    if (text_[next] == '.' &&
-        (next + 1 >= text_.size() || !(is_digit(text_[next + 1]) || text_[next + 1] == '\n'))) {
-      break;
+    if (text_[next] == '.') {
+      const std::size_t behind = behind_break(next + 1);
+      if (behind >= text_.size() || !is_digit(text_[behind])) break;
     }
     number += text_[next];
     at = next + 1;
@@ -87,7 +106,7 @@ std::optional<std::uint64_t> JoinedCursor::count() {
   return std::nullopt;
 }
 
-std::optional<model::Bounds> JoinedCursor::size() {
+std::optional<int> JoinedCursor::unit_power() {
   struct Unit {
     std::string_view name;
     int power;
@@ -101,27 +120,32 @@ std::optional<model::Bounds> JoinedCursor::size() {
                                                   {"MB", 20},
                                                   {"GB", 30},
                                                   {"B", 0}}};
-  const std::size_t start = at_;
-  const std::string number = number_text();
-  double value = 0;
-  const char* end = number.data() + number.size();
-  const auto parsed = std::from_chars(number.data(), end, value);
-  if (parsed.ec != std::errc{} || parsed.ptr != end || number.empty() || !std::isfinite(value)) {
-    at_ = start;
-    return std::nullopt;
-  }
   static_cast<void>(pass(" "));
   for (const Unit& unit : kUnits) {
-    if (!pass(unit.name)) continue;
-    const auto point = number.find('.');
-    const auto decimals = point == std::string::npos ? 0 : number.size() - point - 1;
-    // Bytes are exact; anything else was rounded to the decimals it shows.
-    const double half = unit.power == 0 ? 0 : 0.5 * std::pow(10.0, -static_cast<double>(decimals));
-    const double low = std::ldexp(std::max(value - half, 0.0), unit.power);
-    const double high = std::ldexp(value + half, unit.power);
-    if (!(high < 9.2e18)) return model::Bounds{0, policy::kUnlimited};
-    return model::Bounds{static_cast<std::uint64_t>(std::ceil(low)),
-                         static_cast<std::uint64_t>(std::floor(high))};
+    if (pass(unit.name)) return unit.power;
+  }
+  return std::nullopt;
+}
+
+std::optional<model::Bounds> JoinedCursor::size() {
+  const std::size_t start = at_;
+  const std::string number = number_text();
+  const auto power = unit_power();
+  const auto bounds = power ? bounds_of(number, *power) : std::nullopt;
+  if (!bounds) at_ = start;
+  return bounds;
+}
+
+std::optional<std::pair<model::Bounds, model::Bounds>> JoinedCursor::size_pair() {
+  const std::size_t start = at_;
+  const std::string first = number_text();
+  const bool has_slash = pass("/");
+  const std::string second = number_text();
+  const auto power = unit_power();
+  if (has_slash && power) {
+    const auto left = bounds_of(first, *power);
+    const auto right = bounds_of(second, *power);
+    if (left && right) return std::pair(*left, *right);
   }
   at_ = start;
   return std::nullopt;

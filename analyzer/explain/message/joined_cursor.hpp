@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace fragscope::explain {
 
@@ -32,6 +33,8 @@ class JoinedCursor {
   /// "4.94 GiB" as the interval that prints so, "512 bytes" exactly. "GB" and "MB" are powers of
   /// 1024 in the messages that have them. The upper end 2^64 - 1 stands for "not available".
   [[nodiscard]] std::optional<model::Bounds> size();
+  /// "6.12/23.65 GiB": two figures of one unit.
+  [[nodiscard]] std::optional<std::pair<model::Bounds, model::Bounds>> size_pair();
   /// Text up to a blank.
   [[nodiscard]] std::string word();
 
@@ -39,6 +42,7 @@ class JoinedCursor {
   /// Index behind a break at `at`, or `at` itself.
   [[nodiscard]] std::size_t behind_break(std::size_t at) const;
   [[nodiscard]] std::string number_text();
+  [[nodiscard]] std::optional<int> unit_power();
 
   std::string_view text_;
   std::size_t at_;

@@ -33,11 +33,10 @@ struct Versions {
 
 Versions versions_of_old(const Message& message, std::string_view text) {
   Versions versions{100, 200};
-  const bool cached = has(text, " cached)") || has(text, " cached");
-  if (cached && !has(text, "reserved in total")) {
-    versions.at_most(103);
-  } else if (has(text, "reserved in total")) {
+  if (has(text, "reservedintotal")) {
     versions.at_least(104);
+  } else if (has(text, "cached")) {
+    versions.at_most(103);
   }
   if (message.figures.limit) versions.at_least(108);
   if (has(text, "max_split_size_mb")) versions.at_least(110);
@@ -46,7 +45,7 @@ Versions versions_of_old(const Message& message, std::string_view text) {
 
 Versions versions_of_new(const Message& message, std::string_view text) {
   Versions versions{201, 299};
-  if (has(text, "total capacty")) {
+  if (has(text, "totalcapacty")) {
     versions.at_most(201);
   } else {
     versions.at_least(202);
@@ -67,6 +66,11 @@ Versions versions_of_new(const Message& message, std::string_view text) {
 }  // namespace
 
 std::string format_of(const Message& message, std::string_view text) {
+  // These two keep the old form whatever the version of PyTorch they extend.
+  if (message.backend == Backend::kNpu && message.shape == Shape::kOld) return "torch_npu";
+  if (message.backend == Backend::kXpu && has(text, "canNOTallocate")) {
+    return "Intel Extension for PyTorch";
+  }
   Versions versions;
   switch (message.shape) {
     case Shape::kOld:
@@ -91,10 +95,16 @@ std::string format_of(const Message& message, std::string_view text) {
       versions.at_least(201);
       break;
     case Shape::kRequest:
-      if (!has(text, "Tried to allocate")) return "another framework";
+      if (message.backend == Backend::kMps) {
+        versions.at_least(112);
+      } else if (!has(text, "Triedtoallocate")) {
+        return std::string(kForeignFormat);
+      }
       break;
     case Shape::kBare:
-      return "driver, runtime or library; no figures";
+      if (has(text, "ggml") || has(text, "OOMwhenallocating")) return std::string(kForeignFormat);
+      if (!has(text, "OutOfMemoryError")) return "driver, runtime or library; no figures";
+      break;
     case Shape::kCheck:
       return "a start-up check";
     case Shape::kAttempt:
@@ -120,14 +130,18 @@ Bounds tensor_behind(Bounds request) {
   // The multiples of 2 MiB that print as this figure.
   const std::uint64_t first = policy::round_up(request.low, policy::kRoundLarge);
   const std::uint64_t last = request.high / policy::kRoundLarge * policy::kRoundLarge;
-  if (first > last || last == 0) {
-    const std::uint64_t step = request.high < kMiB ? policy::kMinBlockSize : kOldStep;
+  const bool is_driver_size =
+      first <= last && (last == policy::kSmallBuffer || last >= policy::kMinLargeAlloc);
+  if (!is_driver_size) {
+    const std::uint64_t step = request.low <= kMiB ? policy::kMinBlockSize : kOldStep;
     return {request.low > step ? request.low - step + 1 : 1, request.high};
   }
   Bounds tensor{first > policy::kRoundLarge ? first - policy::kRoundLarge + 1 : 1, last};
   if (contains(policy::kSmallBuffer)) tensor = {1, std::max(policy::kSmallSize, tensor.high)};
   if (contains(policy::kSmallBuffer) && last == policy::kSmallBuffer)
     tensor.high = policy::kSmallSize;
+  // Of up to 10 MiB only the exact size is asked for as it is; what is less takes 20 MiB.
+  if (last == policy::kMinLargeAlloc) tensor.low = last - policy::kMinBlockSize + 1;
   if (contains(policy::kLargeBuffer)) tensor.low = policy::kSmallSize + 1;
   return tensor;
 }

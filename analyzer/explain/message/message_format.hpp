@@ -10,7 +10,11 @@
 
 namespace fragscope::explain {
 
+/// The format of a message that PyTorch did not print.
+inline constexpr std::string_view kForeignFormat = "another framework";
+
 /// The widest range of writers that print this text: "PyTorch 2.2 to 2.8", "driver or runtime".
+/// `text` is the message with the name of its exception and its advice, without blanks.
 [[nodiscard]] std::string format_of(const Message& message, std::string_view text);
 
 /// The sizes of tensors that make PyTorch print `request`, which is what it asks the driver for: 2

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <string>
 
 namespace fragscope::explain {
 namespace {
@@ -17,13 +19,23 @@ constexpr std::string_view kPartial = "total capacity;";
 constexpr std::string_view kNvml = "NVML_SUCCESS == r";
 constexpr std::string_view kCublas = "CUBLAS_STATUS_ALLOC_FAILED";
 constexpr std::string_view kDriverError = "CUDA_ERROR_OUT_OF_MEMORY";
-constexpr std::string_view kStartUpCheck = "Free memory on device (";
+constexpr std::string_view kStartUpCheck = "Free memory on device ";
 constexpr std::string_view kNoCacheBlocks = "No available memory for the cache blocks";
 constexpr std::string_view kLargeBlock = "can NOT allocate memory block with size larger than";
 constexpr std::string_view kHostAllocator = "DefaultCPUAllocator: ";
 constexpr std::string_view kInvalidBuffer = "Invalid buffer size: ";
 constexpr std::string_view kMappingAttempt = "memory mapping failed with OOM on device ";
 constexpr std::string_view kAllocationAttempt = "memory allocation failed with OOM on device ";
+constexpr std::string_view kTensorFlow = "OOM when allocating tensor with shape";
+
+// Words from the middle of messages, for a message whose first words a line end has broken.
+constexpr std::string_view kRejected = "Allocation was preemptively rejected";
+constexpr std::string_view kWhileAllocating = "while trying to allocate ";
+constexpr std::string_view kWhileMapping = "while trying to map ";
+constexpr std::string_view kLessThanDesired = "on startup is less than desired";
+constexpr std::string_view kAssertion = "INTERNAL ASSERT FAILED";
+constexpr std::string_view kCudaError = "CUDA error: o";
+constexpr std::string_view kCudaMalloc = "cudaMalloc failed: o";
 
 constexpr std::array kPhrases = {kOutOfMemory,
                                  kExceeds,
@@ -38,7 +50,15 @@ constexpr std::array kPhrases = {kOutOfMemory,
                                  kInvalidBuffer,
                                  kMappingAttempt,
                                  kAllocationAttempt,
-                                 kTried};
+                                 kTensorFlow,
+                                 kTried,
+                                 kRejected,
+                                 kWhileAllocating,
+                                 kWhileMapping,
+                                 kLessThanDesired,
+                                 kAssertion,
+                                 kCudaError,
+                                 kCudaMalloc};
 
 // How far behind a message's start its parts may lie; a list of many processes is the longest.
 constexpr std::size_t kReach = 4000;
@@ -51,24 +71,42 @@ std::optional<Bounds> if_available(std::optional<Bounds> bounds) {
   return bounds && !is_unavailable(*bounds) ? bounds : std::nullopt;
 }
 
-/// The text in front of `at` on the same line, at most `length` bytes.
+/// The text in front of `at`, at most `length` bytes.
 std::string_view before(std::string_view window, std::size_t at, std::size_t length) {
   const std::size_t start = at - std::min(at, length);
   return window.substr(start, at - start);
 }
 
-/// Whether a text ends with these words, whatever blanks and line ends stand between its letters.
-bool ends_with_words(std::string_view text, std::string_view words) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; };
+bool is_blank(char c) {
+  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/// The text in front of these words at its end, whatever blanks and line ends stand between their
+/// letters; or none if it does not end with them.
+std::optional<std::string_view> without_end(std::string_view text, std::string_view words) {
   std::size_t at = text.size();
   for (std::size_t i = words.size(); i-- > 0;) {
     if (words[i] == ' ') continue;
     while (at > 0 && is_blank(text[at - 1]))
       --at;
-    if (at == 0 || text[at - 1] != words[i]) return false;
+    if (at == 0 || text[at - 1] != words[i]) return std::nullopt;
     --at;
   }
-  return true;
+  return text.substr(0, at);
+}
+
+bool ends_with_words(std::string_view text, std::string_view words) {
+  return without_end(text, words).has_value();
+}
+
+void append_unspaced(std::string& unspaced, std::string_view text) {
+  std::ranges::copy_if(text, std::back_inserter(unspaced), [](char c) { return !is_blank(c); });
 }
 
 class Reader {
@@ -79,15 +117,18 @@ class Reader {
       , cursor_(window, at) {}
 
   [[nodiscard]] std::optional<ReadMessage> run() {
-    if (!read()) return std::nullopt;
+    if (!read_start() && !read_from_its_start()) return std::nullopt;
     derive_sums();
-    message_.format = format_of(message_, window_.substr(0, std::min(window_.size(), kReach)));
+    message_.format = format_of(message_, unspaced_text());
     return ReadMessage{std::move(message_), cursor_.at()};
   }
 
  private:
-  bool read() {
-    if (cursor_.pass(kTried)) return read_from_its_start();
+  /// Reads the message whose first words stand at `at_`.
+  bool read_start() {
+    message_ = Message{};
+    cursor_ = JoinedCursor(window_, at_);
+    is_pytorch_ = false;
     if (cursor_.pass(kExceeds)) return read_async();
     if (cursor_.pass(kOutOfMemory)) return read_out_of_memory();
     if (cursor_.pass(kPartial)) return read_partial();
@@ -99,6 +140,7 @@ class Reader {
     if (cursor_.pass(kDriverError)) return read_driver_error();
     if (cursor_.pass(kHostAllocator)) return read_host_allocator();
     if (cursor_.pass(kInvalidBuffer)) return read_invalid_buffer();
+    if (cursor_.pass(kTensorFlow)) return read_tensor_flow();
     if (cursor_.pass(kMappingAttempt)) return read_attempt(" while trying to map ");
     if (cursor_.pass(kAllocationAttempt)) return read_attempt(" while trying to allocate ");
     return false;
@@ -110,20 +152,66 @@ class Reader {
     return true;
   }
 
-  // "Tried to allocate " is looked for only because a line end may have broken the words in front.
+  // The phrase stands in the middle of a message: its first words are broken in two.
   bool read_from_its_start() {
-    const std::size_t reach = std::min<std::size_t>(at_, 80);
-    for (std::size_t back = kOutOfMemory.size(); back <= reach; ++back) {
-      JoinedCursor probe(window_, at_ - back);
-      if (!probe.pass(kOutOfMemory) || !(probe.pass(". ") || probe.pass("! ") || probe.pass(" ")) ||
-          probe.at() != at_) {
-        continue;
-      }
-      at_ -= back;
-      cursor_ = JoinedCursor(window_, at_);
-      return cursor_.pass(kOutOfMemory) && read_out_of_memory();
+    const std::size_t middle = at_;
+    JoinedCursor probe(window_, middle);
+    if (probe.pass(kCudaError) || probe.pass(kCudaMalloc)) {
+      at_ = probe.at() - 1;
+      return read_start() && cursor_.at() > middle;
+    }
+    constexpr std::size_t kFarthest = 200;
+    const std::size_t first = middle - std::min(middle, kFarthest);
+    for (at_ = middle; at_-- > first;) {
+      if (read_start() && cursor_.at() > middle) return true;
     }
     return false;
+  }
+
+  /// A cursor behind the last `words` that end in front of the message, at most `within` bytes
+  /// back.
+  [[nodiscard]] std::optional<JoinedCursor> behind_last(std::string_view words,
+                                                        std::size_t within) const {
+    const std::size_t first = at_ - std::min(at_, within);
+    for (std::size_t start = at_; start-- > first;) {
+      JoinedCursor probe(window_, start);
+      if (window_[start] == words.front() && probe.pass(words) && probe.at() <= at_) return probe;
+    }
+    return std::nullopt;
+  }
+
+  /// "torch.OutOfMemoryError" and the like, where it stands directly in front of the message.
+  [[nodiscard]] std::string exception_in_front() const {
+    constexpr std::string_view kName = "OutOfMemoryError";
+    constexpr std::string_view kModules = "torch.cuda.";
+    constexpr std::string_view kFarthest = ":AllocationonDevice127";
+    std::string front;
+    append_unspaced(front, before(window_, at_, 100));
+    const auto name = front.rfind(kName);
+    if (name == std::string::npos) return {};
+    if (front.size() - name - kName.size() > kFarthest.size()) return {};
+    const std::size_t start = name - std::min(name, kModules.size());
+    return front.substr(start, name + kName.size() - start);
+  }
+
+  /// What tells the version: the exception's name, the message, and the advice behind it. Without
+  /// blanks, since a line end may stand anywhere.
+  [[nodiscard]] std::string unspaced_text() const {
+    constexpr std::size_t kAdvice = 400;
+    std::string text = exception_in_front();
+    if (message_.shape == Shape::kBare) append_unspaced(text, before(window_, at_, 60));
+    append_unspaced(text, window_.substr(at_, cursor_.at() - at_));
+    JoinedCursor advice = cursor_;
+    while (advice.pass(".") || advice.pass(")") || advice.pass(" ")) {
+    }
+    if (!advice.pass("If reserved ")) return text;
+    JoinedCursor link = advice;
+    if (!link.pass_through("/docs/stable/", kAdvice)) {
+      link = advice;
+      static_cast<void>(link.pass_through("max_split_size_mb", kAdvice));
+    }
+    append_unspaced(text, window_.substr(advice.at(), link.at() - advice.at()));
+    return text;
   }
 
   // --- "... out of memory": whose it is stands in front of it. ----------------------------------
@@ -137,13 +225,15 @@ class Reader {
          {"XPU ", Backend::kXpu},
          {"NPU ", Backend::kNpu}}};
     for (const auto& [name, backend] : kNames) {
-      if (ends_with_words(front, name)) return read_pytorch(backend);
+      const auto in_front = without_end(front, name);
+      if (in_front) return read_pytorch(backend, *in_front);
     }
     return read_bare(front);
   }
 
-  bool read_pytorch(Backend backend) {
+  bool read_pytorch(Backend backend, std::string_view front) {
     be(Shape::kBare, backend);
+    is_pytorch_ = true;
     if (cursor_.pass(". Allocation was preemptively rejected because it would exceed "
                      "per_process_memory_fraction limit. Requested size: ")) {
       message_.shape = Shape::kRejected;
@@ -152,7 +242,7 @@ class Reader {
     }
     if (!cursor_.pass(". Tried to allocate ") && !cursor_.pass("! Tried to allocate ") &&
         !cursor_.pass(" Tried to allocate ")) {
-      return true;
+      return is_no_prose(front);
     }
     message_.shape = Shape::kRequest;
     if (cursor_.pass("more than 1EB memory")) {
@@ -162,6 +252,17 @@ class Reader {
     message_.figures.request = if_available(cursor_.size());
     if (!message_.figures.request) return true;
     return read_device_part();
+  }
+
+  /// "RuntimeError: CUDA out of memory." is an error; "to avoid CUDA out of memory errors" is not.
+  [[nodiscard]] bool is_no_prose(std::string_view front) const {
+    if (ends_with_words(front, "Error: ") || ends_with_words(front, "Exception: ")) return true;
+    while (front.ends_with(' '))
+      front.remove_suffix(1);
+    const std::string_view behind = window_.substr(cursor_.at());
+    const std::size_t next = behind.find_first_not_of(' ');
+    const bool goes_on = next != std::string_view::npos && is_letter(behind[next]);
+    return !goes_on && (front.empty() || !is_letter(front.back()));
   }
 
   bool read_device_part() {
@@ -182,8 +283,9 @@ class Reader {
     return true;
   }
 
-  void read_device() {
-    if (const auto device = cursor_.count(); device && *device < 4096) {
+  void read_device() { read_device(cursor_); }
+  void read_device(JoinedCursor& cursor) {
+    if (const auto device = cursor.count(); device && *device < 4096) {
       message_.device = static_cast<std::int32_t>(*device);
     }
   }
@@ -205,7 +307,7 @@ class Reader {
     std::optional<Bounds> ignored;
     if (!figure(figures.allocated, " already allocated; ")) return cut();
     static_cast<void>(figure(ignored, " current active; "));
-    if (!figure(figures.free, " free; ")) return cut();
+    static_cast<void>(figure(figures.free, " free; "));  // XPU leaves it out
     static_cast<void>(figure(figures.limit, " allowed; "));
     if (figure(figures.gap, " cached")) return true;
     if (!figure(figures.reserved, " reserved in total by PyTorch")) return cut();
@@ -255,7 +357,8 @@ class Reader {
       const bool own = probe.pass("has ");
       std::string pid;
       if (!own) {
-        pid = probe.word();
+        const auto number = probe.count();
+        pid = number ? std::to_string(*number) : probe.word();
         if (!probe.pass(" has ")) break;
       }
       const auto bytes = probe.size();
@@ -288,6 +391,7 @@ class Reader {
 
   // Errors without PyTorch's figures. What stands in front tells an error from prose.
   bool read_bare(std::string_view front) {
+    if (ends_with_words(front, "CUDA_ERROR_OUT_OF_MEMORY: ")) return read_driver_error();
     static constexpr std::array<std::string_view, 8> kFronts = {"error: ",
                                                                 "error (2) : ",
                                                                 "failed: ",
@@ -316,18 +420,11 @@ class Reader {
 
   // "allocating 1024.00 MiB on device 0: cudaMalloc failed: out of memory" (llama.cpp).
   void read_request_in_front() {
-    const std::string_view line = before(window_, at_, 200);
-    const auto start = line.rfind("allocating ");
-    if (start == std::string_view::npos) return;
-    JoinedCursor front(line, start);
-    if (!front.pass("allocating ")) return;
-    message_.figures.request = if_available(front.size());
-    if (front.pass(" on device ")) {
-      if (const auto device = front.count(); device && *device < 4096) {
-        message_.device = static_cast<std::int32_t>(*device);
-      }
-    }
+    auto front = behind_last("allocating ", 200);
+    if (!front) return;
+    message_.figures.request = if_available(front->size());
     if (message_.figures.request) message_.shape = Shape::kRequest;
+    if (front->pass(" on device ")) read_device(*front);
   }
 
   // --- The other phrases. ------------------------------------------------------------------------
@@ -336,17 +433,12 @@ class Reader {
   bool read_async() {
     be(Shape::kAsync, Backend::kAsync);
     Figures& figures = message_.figures;
-    const std::string_view front = before(window_, at_, 40);
-    if (const auto place = front.rfind("device "); place != std::string_view::npos) {
-      JoinedCursor number(front, place + std::string_view("device ").size());
-      if (const auto device = number.count(); device && *device < 4096) {
-        message_.device = static_cast<std::int32_t>(*device);
-      }
-    }
+    if (auto number = behind_last("device ", 40)) read_device(*number);
     static_cast<void>(cursor_.pass(". (out of memory)"));
     const auto labelled = [this](std::string_view label, std::optional<Bounds>& into) {
       JoinedCursor probe = cursor_;
-      if (!probe.pass_through(label, 200) || !probe.pass(" : ")) return;
+      if (!probe.pass_through(label, 200)) return;
+      if (!probe.pass(" : ") && !probe.pass(": ")) return;
       into = if_available(probe.size());
       cursor_ = probe;
     };
@@ -379,15 +471,23 @@ class Reader {
     return be(Shape::kReplaced, Backend::kCuda);
   }
 
-  // "Free memory on device (F/T GiB) on startup is less than desired GPU memory utilization (u,
-  // R)."
+  // "Free memory on device [cuda:0 ](F/T GiB) on startup is less than desired GPU memory
+  // utilization (u, R GiB)."
   bool read_check() {
     be(Shape::kCheck, Backend::kNone);
-    JoinedCursor probe = cursor_;
-    if (const auto free = probe.size(); free) message_.figures.free = free;
-    if (cursor_.pass_through("/", 20)) message_.figures.total = if_available(cursor_.size());
-    if (cursor_.pass_through("utilization (", 120) && cursor_.pass_through(", ", 12)) {
-      message_.figures.request = if_available(cursor_.size());
+    if (cursor_.pass("cuda:")) {
+      read_device();
+      static_cast<void>(cursor_.pass(" "));
+    }
+    if (!cursor_.pass("(")) return false;
+    const auto figures = cursor_.size_pair();
+    if (!figures) return false;
+    message_.figures.free = figures->first;
+    message_.figures.total = figures->second;
+    JoinedCursor wanted = cursor_;
+    if (wanted.pass_through("utilization (", 120) && wanted.pass_through(", ", 12)) {
+      message_.figures.request = if_available(wanted.size());
+      cursor_ = wanted;
     }
     return true;
   }
@@ -395,6 +495,7 @@ class Reader {
   // "... larger than 4GB! Tried to allocate R (GPU  0; T total capacity; ..." (XPU).
   bool read_large_block() {
     be(Shape::kRequest, Backend::kXpu);
+    is_pytorch_ = true;
     if (!cursor_.pass_through("Tried to allocate ", 40)) return cut();
     message_.figures.request = if_available(cursor_.size());
     return read_device_part();
@@ -403,17 +504,32 @@ class Reader {
   // "failed to allocate 17.79G (19104890880 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY".
   bool read_driver_error() {
     be(Shape::kBare, Backend::kCuda);
-    const std::string_view front = before(window_, at_, 160);
-    const auto end = front.rfind(" bytes");
-    if (end == std::string_view::npos) return true;
-    std::size_t start = end;
-    while (start > 0 && front[start - 1] >= '0' && front[start - 1] <= '9')
-      --start;
-    JoinedCursor number(front, start);
-    if (const auto bytes = number.count()) {
+    static_cast<void>(cursor_.pass(": out of memory"));
+    constexpr std::size_t kFarthest = 160;
+    const std::size_t first = at_ - std::min(at_, kFarthest);
+    for (std::size_t start = at_; start-- > first;) {
+      // The last number in front of " bytes", from its first digit on.
+      std::size_t preceding = start;
+      while (preceding > 0 && is_blank(window_[preceding - 1]))
+        --preceding;
+      if (preceding > 0 && is_digit(window_[preceding - 1])) continue;
+      JoinedCursor number(window_, start);
+      const auto bytes = number.count();
+      if (!bytes || !number.pass(" bytes") || number.at() > at_) continue;
       message_.figures.request = model::exactly(*bytes);
       message_.shape = Shape::kRequest;
+      break;
     }
+    return true;
+  }
+
+  // "OOM when allocating tensor with shape[...] and type float on /job:.../device:GPU:0 by ...".
+  bool read_tensor_flow() {
+    be(Shape::kBare, Backend::kNone);
+    if (!cursor_.pass_through("/device:", 200)) return true;
+    if (!cursor_.pass("GPU:")) return true;
+    message_.backend = Backend::kCuda;
+    read_device();
     return true;
   }
 
@@ -463,17 +579,16 @@ class Reader {
     } else if (figures.allocated && figures.reserved) {
       figures.gap = *figures.reserved - *figures.allocated;
     }
-    const bool is_driver_request = message_.shape == Shape::kOld || message_.shape == Shape::kNew ||
-                                   message_.shape == Shape::kRequest;
-    if (figures.request) {
-      figures.tensor = is_driver_request ? tensor_behind(*figures.request) : *figures.request;
-    }
+    if (!figures.request) return;
+    const bool is_driver_request = is_pytorch_ && message_.shape != Shape::kRejected;
+    figures.tensor = is_driver_request ? tensor_behind(*figures.request) : *figures.request;
   }
 
   std::string_view window_;
   std::size_t at_;
   JoinedCursor cursor_;
   Message message_;
+  bool is_pytorch_ = false;  // and so the request is what PyTorch asked the driver for
 };
 
 }  // namespace
