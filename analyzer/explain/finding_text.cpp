@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/explain/finding_text.hpp"
 
+#include "analyzer/explain/message/message_format.hpp"
 #include "analyzer/recording/byte_size.hpp"
 
 #include <fmt/format.h>
@@ -86,8 +87,39 @@ std::string limit_text(const Message& message) {
       shown(f.free));
 }
 
+std::string not_explained_text(const Message& message) {
+  const Figures& f = message.figures;
+  if (message.shape == Shape::kMps) {
+    return fmt::format(
+        "The printed figures do not explain it: {} allocated, {} other allocations and {} asked "
+        "for are within the {} allowed. One buffer may have a limit of its own, or memory moved "
+        "meanwhile.",
+        shown(f.allocated),
+        shown(f.other_allocations),
+        shown(f.request),
+        shown(f.limit));
+  }
+  return fmt::format(
+      "The allocator's figures do not explain it: {} were free and {} asked for. A "
+      "limit that is not printed, a refusal by the driver, a quota, or memory that "
+      "moved meanwhile (free is read after the failure); never fragmentation.",
+      shown(f.free),
+      shown(f.request));
+}
+
+std::string undecidable_mps_text(const Figures& f) {
+  return fmt::format(
+      "{}: {} allocated, {} other allocations and {} asked for against {}.",
+      f.limit ? "Within rounding of the most that is allowed" : "No limit is printed",
+      shown(f.allocated),
+      shown(f.other_allocations),
+      shown(f.request),
+      shown(f.limit));
+}
+
 std::string undecidable_text(const Message& message) {
   const Figures& f = message.figures;
+  if (message.shape == Shape::kMps) return undecidable_mps_text(f);
   if (message.shape == Shape::kAsync) {
     return fmt::format(
         "This back end prints no reserved memory, so idle memory in its pool cannot be "
@@ -103,16 +135,14 @@ std::string undecidable_text(const Message& message) {
         shown(f.request),
         shown(f.gap));
   }
-  if (f.limit && message.shape == Shape::kMps) {
+  if (!f.gap) {
     return fmt::format(
-        "Within rounding of the most that is allowed: {} allocated, {} other and {} asked "
-        "for against {}.",
-        shown(f.allocated),
-        shown(f.other_allocations),
+        "Not decidable: {} were asked for and {} free, but the text does not say what this "
+        "allocator held idle.",
         shown(f.request),
-        shown(f.limit));
+        shown(f.free));
   }
-  const Bounds idle = *f.free + f.gap.value_or(Bounds{});
+  const Bounds idle = *f.free + *f.gap;
   const std::uint64_t margin = f.request->high > idle.low ? f.request->high - idle.low : 0;
   return fmt::format(
       "Not decidable from the printed figures: {} against {} asked for (tensors from {} "
@@ -229,6 +259,59 @@ void add_limit_note(const Message& message, std::vector<std::string>& notes) {
   }
 }
 
+/// How to record what the text does not say; empty if this writer cannot.
+std::string recording_step(const Message& message) {
+  if (message.format == kForeignFormat) return {};
+  std::string_view module;
+  std::string_view before;
+  switch (message.backend) {
+    case Backend::kAsync:  // it keeps no blocks that a snapshot could show
+      before = "backend:native instead of cudaMallocAsync, ";
+      [[fallthrough]];
+    case Backend::kCuda:
+    case Backend::kHip:
+      module = "torch.cuda.memory";
+      break;
+    case Backend::kNpu:
+      module = "torch_npu.npu.memory";
+      break;
+    case Backend::kXpu:
+    case Backend::kMps:
+    case Backend::kNone:
+      return {};
+  }
+  return fmt::format(
+      "{0}{1}._record_memory_history() before the job, {1}._dump_snapshot('oom.pickle') where it "
+      "is caught, then fragscope analyze oom.pickle --log THIS_LOG",
+      before,
+      module);
+}
+
+struct StatusTool {
+  std::string_view memory;
+  std::string_view processes;
+};
+
+/// The vendor's commands that show a card's memory, and who uses it.
+StatusTool status_tool(Backend backend) {
+  switch (backend) {
+    case Backend::kCuda:
+    case Backend::kAsync:
+      return {"nvidia-smi -q -d MEMORY",
+              "nvidia-smi --query-compute-apps=pid,used_memory --format=csv"};
+    case Backend::kHip:
+      return {"rocm-smi --showmeminfo vram", "rocm-smi --showpids"};
+    case Backend::kNpu:
+      return {"npu-smi info", "npu-smi info"};
+    case Backend::kXpu:
+      return {"xpu-smi discovery", "xpu-smi ps"};
+    case Backend::kMps:
+    case Backend::kNone:
+      break;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string shown(const Bounds& bounds) {
@@ -276,12 +359,7 @@ std::string finding_text(const Message& message, const Finding& finding) {
     case Kind::kCapacity:
       return capacity_text(f);
     case Kind::kNotExplained:
-      return fmt::format(
-          "The allocator's figures do not explain it: {} were free and {} asked for. A "
-          "limit that is not printed, a refusal by the driver, a quota, or memory that "
-          "moved meanwhile (free is read after the failure); never fragmentation.",
-          shown(f.free),
-          shown(f.request));
+      return not_explained_text(message);
     case Kind::kPossibleFragmentation:
       return possible_text(f, finding.basis);
     case Kind::kUndecidable:
@@ -329,26 +407,26 @@ std::vector<std::string> finding_notes(const Message& message, const Finding& fi
 }
 
 std::vector<std::string> next_steps(const Message& message, const Finding& finding) {
-  std::vector<std::string> steps;
-  if (finding.kind == Kind::kNotAnOom)
+  // What one attempt led to stands further down in the same log.
+  if (message.shape == Shape::kAttempt) return {};
+  if (finding.kind == Kind::kNotAnOom) {
     return {"nvidia-smi  (who holds the memory before the start)"};
-  const bool is_torch = message.shape != Shape::kMps && message.backend != Backend::kNone;
+  }
+  std::vector<std::string> steps;
   const bool open = also_has(finding, Kind::kPossibleFragmentation) ||
                     also_has(finding, Kind::kUndecidable) || also_has(finding, Kind::kNoNumbers) ||
                     also_has(finding, Kind::kNotExplained);
-  if (is_torch && open) {
-    steps.emplace_back(
-        "torch.cuda.memory._record_memory_history() before the job, "
-        "torch.cuda.memory._dump_snapshot('oom.pickle') where it is caught, then "
-        "fragscope analyze oom.pickle --log THIS_LOG");
-  }
+  const std::string recording = open ? recording_step(message) : "";
+  if (!recording.empty()) steps.push_back(recording);
+  const StatusTool tool = status_tool(message.backend);
+  if (tool.memory.empty()) return steps;
   if (also_has(finding, Kind::kNotExplained) || finding.kind == Kind::kInconsistent) {
-    steps.emplace_back(
-        "nvidia-smi -q -d MEMORY, and the limits of the container, MIG slice or vGPU");
-  }
-  if (finding.kind == Kind::kExternal) {
-    steps.emplace_back(
-        "nvidia-smi --query-compute-apps=pid,used_memory --format=csv at the failure");
+    steps.push_back(
+        fmt::format("{}, and the limits of the container, the card's slice or vGPU", tool.memory));
+  } else if (finding.kind == Kind::kExternal) {
+    steps.push_back(fmt::format("{} at the failure", tool.processes));
+  } else if (finding.kind == Kind::kNoNumbers && recording.empty()) {
+    steps.push_back(fmt::format("{} just before the failure", tool.memory));
   }
   return steps;
 }

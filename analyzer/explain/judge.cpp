@@ -90,14 +90,14 @@ class Judge {
     if (figures_.total && surely_more(*figures_.request, *figures_.total)) fire(Kind::kImpossible);
   }
 
-  // Rule 3: reserved + request against the limit.
+  // Rule 3: reserved + request against the limit. What is allocated is reserved at least.
   void check_limit() {
     if (!figures_.limit) return;
     const auto& held = figures_.reserved ? figures_.reserved : figures_.allocated;
     if (!held) return;
     const Bounds wanted = *held + *figures_.request;
     if (surely_more(wanted, *figures_.limit)) {
-      if (figures_.reserved || message_.shape == Shape::kAsync) fire(Kind::kLimit);
+      fire(Kind::kLimit);
     } else if (wanted.high > figures_.limit->low) {
       fire(Kind::kUndecidable);
     }
@@ -123,7 +123,7 @@ class Judge {
     const Bounds idle = free + *figures_.gap;
     if (surely_less(idle, {figures_.tensor->low, figures_.tensor->low})) {
       fire(outside_decides(idle) ? Kind::kExternal : Kind::kCapacity);
-    } else if (surely_at_least(idle, *figures_.request)) {
+    } else if (surely_less(free, *figures_.request) && surely_at_least(idle, *figures_.request)) {
       fire(Kind::kPossibleFragmentation);
       basis_ = surely_at_least(*figures_.gap, *figures_.request) ? Basis::kGap : Basis::kGapAndFree;
     } else {
@@ -142,9 +142,10 @@ class Judge {
   // MPS: allocated + other + request against the most it allows.
   void judge_mps() {
     const auto& f = figures_;
-    if (!f.allocated || !f.other_allocations || !f.limit) return fire(Kind::kNoNumbers);
+    if (!f.allocated || !f.other_allocations || !f.limit) return fire(Kind::kUndecidable);
     const Bounds sum = *f.allocated + *f.other_allocations + *f.request;
-    fire(surely_more(sum, *f.limit) ? Kind::kLimit : Kind::kUndecidable);
+    if (surely_more(sum, *f.limit)) return fire(Kind::kLimit);
+    fire(surely_at_least(*f.limit, sum) ? Kind::kNotExplained : Kind::kUndecidable);
   }
 
   [[nodiscard]] Finding finish() {
