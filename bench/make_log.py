@@ -34,7 +34,7 @@ def ordinary_line(draw, second, serving):
         lambda: f"2026-03-02 {clock},{number(1000):03} INFO trainer.py:214] step {number(90000)} "
                 f"loss {draw.uniform(1, 4):.4f} grad_norm {draw.uniform(0, 2):.3f} "
                 f"lr {draw.uniform(1, 9):.2e} tokens/s {number(9000, 30000)}",
-        lambda: f"Epoch {number(40)}:  {number(100):2}%|{'█' * number(10):10}| "
+        lambda: f"Epoch {number(40)}:  {number(100):2}%|{'#' * number(10):10}| "
                 f"{number(5000)}/5004 [{number(59)}:{number(60):02}<{number(59)}:{number(60):02}, "
                 f"{draw.uniform(1, 9):.2f}it/s, v_num={number(9)}, loss={draw.uniform(1, 4):.3f}]",
         lambda: f'{{"time": "2026-03-02T{clock}Z", "level": "info", "module": "data.reader", '

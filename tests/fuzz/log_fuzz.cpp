@@ -25,11 +25,11 @@ void must(bool condition) {
 }
 
 void report_all(const Explanation& explanation) {
-  const std::string text =
-      explain_text(explanation, "input", fragscope::report::Paint(/*enabled=*/false));
+  const std::string text = fragscope::report::explain_text(
+      explanation, "input", fragscope::report::Paint(/*enabled=*/false));
   must(text.find('\x1b') == std::string::npos);
-  must(diagnostic_record(explanation, "input", {}).size() < 64U << 10);
-  const std::string json = explain_json(explanation, "0", "input", nullptr);
+  must(fragscope::report::diagnostic_record(explanation, "input", {}).size() < 64U << 10);
+  const std::string json = fragscope::report::explain_json(explanation, "0", "input", nullptr);
   must(json.find('\n') == std::string::npos);
 }
 

@@ -31,11 +31,14 @@ std::optional<model::Bounds> bounds_of(const std::string& number, int power) {
   const auto decimals = point == std::string::npos ? 0 : number.size() - point - 1;
   // Bytes are exact; anything else was rounded to the decimals it shows.
   const double half = power == 0 ? 0 : 0.5 * std::pow(10.0, -static_cast<double>(decimals));
-  const double low = std::ldexp(std::max(value - half, 0.0), power);
-  const double high = std::ldexp(value + half, power);
+  double low = std::ldexp(std::max(value - half, 0.0), power);
+  double high = std::ldexp(value + half, power);
   if (!(high < 9.2e18)) return model::Bounds{0, policy::kUnlimited};
-  return model::Bounds{static_cast<std::uint64_t>(std::ceil(low)),
-                       static_cast<std::uint64_t>(std::floor(high))};
+  // With more decimals than the unit has bytes there may be no whole number of them in between.
+  const bool is_between = std::ceil(low) > std::floor(high);
+  low = is_between ? std::floor(low) : std::ceil(low);
+  high = is_between ? std::ceil(high) : std::floor(high);
+  return model::Bounds{static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(high)};
 }
 
 }  // namespace

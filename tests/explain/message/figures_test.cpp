@@ -38,6 +38,12 @@ TEST(PrintedSize, KeepsTheDecimalsThatItShows) {
   EXPECT_EQ(size_in("4GB"), (Bounds{7 * kGiB / 2, 9 * kGiB / 2}));
 }
 
+// No writer prints such figures, but a damaged text may hold them.
+TEST(PrintedSize, IsNeverAnEmptyInterval) {
+  EXPECT_EQ(size_in("23.69 B"), (Bounds{23, 24}));
+  EXPECT_EQ(size_in("1.0001 KiB"), (Bounds{1024, 1025}));
+}
+
 TEST(PrintedSize, TakesTheSentinelAndAbsurdFiguresForUnknown) {
   for (const char* text :
        {"17179869184.00 GiB", "17179869183.99 GiB", "99999999999999.00 GiB", "8589934592.00 GiB"}) {
