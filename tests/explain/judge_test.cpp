@@ -22,8 +22,8 @@ constexpr Bounds mib(std::uint64_t low, std::uint64_t high) {
   return {low << 20, high << 20};
 }
 
-/// A card of 24000 MiB: 15000 live, 8000 held and idle, 100 free, 900 outside; 1000 asked for, which
-/// tensors from 998 on print.
+/// A card of 24000 MiB: 15000 live, 8000 held and idle, 100 free, 900 outside; 1000 asked for,
+/// which tensors from 998 on print.
 Message asked_for_1000() {
   Message message;
   message.backend = Backend::kCuda;
@@ -412,9 +412,8 @@ TEST(JudgeOrder, ListsTheRestInOrderOfPrecedence) {
   const Finding finding = judge_message(message);
 
   EXPECT_EQ(finding.kind, Kind::kInconsistent);
-  EXPECT_THAT(
-      finding.also,
-      ElementsAre(Kind::kOversubscribed, Kind::kImpossible, Kind::kLimit, Kind::kCapacity));
+  EXPECT_THAT(finding.also,
+              ElementsAre(Kind::kOversubscribed, Kind::kImpossible, Kind::kLimit, Kind::kCapacity));
   EXPECT_EQ(finding.basis, Basis::kNone);
 }
 
