@@ -5,9 +5,10 @@
     run_clang_tidy.py --build build/dev [--jobs 2] [FILE...]
     run_clang_tidy.py --self-test
 
-A file that was clean stays clean until it, one of our headers under it, its compile command or the
-configuration changes; the stamps that say so lie in the build folder. Files that the build folder's compile_commands.json does not list are named, not checked. CUDA files are left out, since clang 14
-predates CUDA 13.
+A file that was clean stays clean until it, one of our headers under it, its compile command, the
+configuration or clang-tidy itself changes; empty files that say so lie in the user's cache folder, so
+that every clone and build folder knows. Files that the build folder's compile_commands.json does not
+list are named, not checked. CUDA files are left out, since clang 14 predates CUDA 13.
 """
 
 import argparse
@@ -82,10 +83,18 @@ def self_test():
     return 1 if missing or clean else 0
 
 
-def stamp_key(file, command):
+def stamp_folder():
+    cache = os.environ.get("XDG_CACHE_HOME") or Path("~").expanduser() / ".cache"
+    folder = Path(cache) / "fragscope" / "clang_tidy"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def stamp_key(file, command, version):
     """A hash over everything of ours that the findings in `file` depend on."""
     pending, seen = [file], set()
-    digest = hashlib.sha256(command.encode())
+    # Another clone compiles the same way.
+    digest = hashlib.sha256((version + command.replace(str(ROOT), "")).encode())
     for config in (ROOT / ".clang-tidy", ROOT / "tests" / ".clang-tidy"):
         digest.update(config.read_bytes())
     while pending:
@@ -130,9 +139,10 @@ def main():
         if file not in commands:
             print(f"not part of this build: {file.relative_to(ROOT)}")
     checked = [file for file in wanted if file in commands]
-    stamps = arguments.build / "clang_tidy"
-    stamps.mkdir(exist_ok=True)
-    pending = {file: stamps / stamp_key(file, commands[file]) for file in checked}
+    stamps = stamp_folder()
+    version = subprocess.run([CLANG_TIDY, "--version"], check=True, capture_output=True,
+                             text=True).stdout
+    pending = {file: stamps / stamp_key(file, commands[file], version) for file in checked}
     pending = {file: stamp for file, stamp in pending.items() if not stamp.exists()}
     # The longest first, so that no core idles at the end.
     order = sorted(pending, key=lambda file: -file.stat().st_size)
