@@ -64,6 +64,7 @@ Json report_json(const explain::Report& report) {
   object["format"] = message.format;
   object["device"] = message.device ? Json(*message.device) : Json();
   object["process"] = message.process.empty() ? Json() : Json(message.process);
+  object["time"] = message.time.empty() ? Json() : Json(message.time);
   object["numbers"] = numbers_json(message.figures);
   object["verdict"] = verdict_json(report.finding);
   object["notes"] = report.finding.notes;
