@@ -19,10 +19,6 @@ std::string shown(const std::optional<Bounds>& bounds) {
   return bounds ? explain::shown(*bounds) : std::string("an unprinted amount");
 }
 
-bool also_has(const Finding& finding, Kind kind) {
-  return finding.kind == kind || std::ranges::count(finding.also, kind) > 0;
-}
-
 std::string idle_text(const Figures& f) {
   return fmt::format("{} free and {} held but idle", shown(f.free), shown(f.gap));
 }
@@ -304,7 +300,7 @@ StatusTool status_tool(Backend backend) {
     case Backend::kNpu:
       return {"npu-smi info", "npu-smi info"};
     case Backend::kXpu:
-      return {"xpu-smi discovery", "xpu-smi ps"};
+      return {"xpu-smi stats -d DEVICE", "xpu-smi ps"};
     case Backend::kMps:
     case Backend::kNone:
       break;
@@ -319,13 +315,19 @@ std::string shown(const Bounds& bounds) {
   const std::uint64_t middle = bounds.low + (bounds.high - bounds.low) / 2;
   const std::string low = show_bytes(bounds.low);
   const std::string high = show_bytes(bounds.high);
-  // Two hundredths of a unit apart is one printed figure and its rounding.
-  if (low == high || bounds.high - bounds.low <= bounds.high / 128) return show_bytes(middle);
+  // A hundredth of a unit apart is one printed figure and its rounding.
+  std::uint64_t unit = 1;
+  while (bounds.high / 1024 >= unit)
+    unit *= 1024;
+  const std::uint64_t rounding = std::max(bounds.high / 128, unit / 99);
+  if (low == high || bounds.high - bounds.low <= rounding) return show_bytes(middle);
   return low + " to " + high;
 }
 
 std::optional<Bounds> outside_bytes(const Figures& figures) {
   if (!figures.total || !figures.free || !figures.reserved) return std::nullopt;
+  // More than the card has: the figures contradict each other, or the driver pages.
+  if ((*figures.free + *figures.reserved).low > figures.total->high) return std::nullopt;
   return *figures.total - *figures.free - *figures.reserved;
 }
 
@@ -392,9 +394,12 @@ std::vector<std::string> finding_notes(const Message& message, const Finding& fi
                     "to {}",
                     show_bytes(f.tensor->low),
                     show_bytes(f.tensor->high)));
-  } else if (f.tensor && f.tensor->low + 4 * kMiB < f.tensor->high) {
+  } else if (f.tensor && f.tensor != f.request && f.tensor->low + 4 * kMiB < f.tensor->high) {
     notes.push_back(
         fmt::format("tensors from {} on make it print this", show_bytes(f.tensor->low)));
+  }
+  if (message.format == kXpuExtensionFormat) {
+    notes.emplace_back("this version refuses any single block over 4 GB, whatever is free");
   }
   if (message.shape == Shape::kMps && f.other_allocations && f.allocated &&
       f.other_allocations->low > f.allocated->high) {
@@ -413,19 +418,17 @@ std::vector<std::string> next_steps(const Message& message, const Finding& findi
     return {"nvidia-smi  (who holds the memory before the start)"};
   }
   std::vector<std::string> steps;
-  const bool open = also_has(finding, Kind::kPossibleFragmentation) ||
-                    also_has(finding, Kind::kUndecidable) || also_has(finding, Kind::kNoNumbers) ||
-                    also_has(finding, Kind::kNotExplained);
+  const bool open = !finding.certain || finding.kind == Kind::kInconsistent;
   const std::string recording = open ? recording_step(message) : "";
   if (!recording.empty()) steps.push_back(recording);
   const StatusTool tool = status_tool(message.backend);
   if (tool.memory.empty()) return steps;
-  if (also_has(finding, Kind::kNotExplained) || finding.kind == Kind::kInconsistent) {
+  if (finding.kind == Kind::kNotExplained || finding.kind == Kind::kInconsistent) {
     steps.push_back(
         fmt::format("{}, and the limits of the container, the card's slice or vGPU", tool.memory));
   } else if (finding.kind == Kind::kExternal) {
     steps.push_back(fmt::format("{} at the failure", tool.processes));
-  } else if (finding.kind == Kind::kNoNumbers && recording.empty()) {
+  } else if (open && recording.empty()) {
     steps.push_back(fmt::format("{} just before the failure", tool.memory));
   }
   return steps;

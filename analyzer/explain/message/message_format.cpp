@@ -69,7 +69,7 @@ std::string format_of(const Message& message, std::string_view text) {
   // These two keep the old form whatever the version of PyTorch they extend.
   if (message.backend == Backend::kNpu && message.shape == Shape::kOld) return "torch_npu";
   if (message.backend == Backend::kXpu && has(text, "canNOTallocate")) {
-    return "Intel Extension for PyTorch";
+    return std::string(kXpuExtensionFormat);
   }
   Versions versions;
   switch (message.shape) {

@@ -12,6 +12,8 @@ namespace fragscope::explain {
 
 /// The format of a message that PyTorch did not print.
 inline constexpr std::string_view kForeignFormat = "another framework";
+/// The format of a message that refuses a block for its size alone.
+inline constexpr std::string_view kXpuExtensionFormat = "Intel Extension for PyTorch";
 
 /// The widest range of writers that print this text: "PyTorch 2.2 to 2.8", "driver or runtime".
 /// `text` is the message with the name of its exception and its advice, without blanks.

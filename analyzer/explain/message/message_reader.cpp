@@ -325,7 +325,8 @@ class Reader {
   bool read_new() {
     Figures& figures = message_.figures;
     read_device();
-    if (!cursor_.pass(" has a total capac")) return cut();
+    // 2.3 prints the device's number as a control character, which is a blank by now.
+    if (!cursor_.pass(" has a total capac") && !cursor_.pass("has a total capac")) return cut();
     static_cast<void>(cursor_.pass("i"));  // 2.1 left it out
     if (!cursor_.pass("ty of ")) return cut();
     message_.shape = Shape::kNew;
@@ -576,7 +577,8 @@ class Reader {
       }
     } else if (figures.allocated && figures.gap) {
       figures.reserved = *figures.allocated + *figures.gap;
-    } else if (figures.allocated && figures.reserved) {
+    } else if (figures.allocated && figures.reserved &&
+               figures.reserved->high >= figures.allocated->low) {  // else they contradict
       figures.gap = *figures.reserved - *figures.allocated;
     }
     if (!figures.request) return;

@@ -22,6 +22,14 @@ TEST(PytorchMessages, From14PrintWhatIsHeld) {
             "allocated 19.30 GiB; reserved 23.10 GiB; gap 3.80 GiB");
 }
 
+TEST(PytorchMessages, WithLessHeldThanLiveHaveNoGap) {
+  EXPECT_EQ(described("CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 11.17 GiB total "
+                      "capacity; 6.02 GiB already allocated; 1.40 GiB free; 5.31 GiB reserved in "
+                      "total by PyTorch)"),
+            "cuda, PyTorch 1.4 to 2.0, GPU 0; request 20.00 MiB; total 11.17 GiB; free 1.40 GiB; "
+            "allocated 6.02 GiB; reserved 5.31 GiB");
+}
+
 TEST(PytorchMessages, From18MayNameTheLimit) {
   EXPECT_EQ(
       described(k18),
@@ -90,6 +98,14 @@ TEST(PytorchMessages, Of23MayEndAtTheDevice) {
   EXPECT_EQ(described("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 "
                       "MiB. GPU "),
             "cuda, PyTorch 1.13 to 2.4; request 20.00 MiB; cut");
+}
+
+TEST(PytorchMessages, Of23MayNameTheDeviceByAControlCharacter) {
+  std::string text(k22);
+  text.replace(text.find("GPU 1"), 5, "GPU \x01");
+  EXPECT_EQ(described(text),
+            "cuda, PyTorch 2.2 to 2.4; request 1.75 GiB; total 23.69 GiB; free 85.00 MiB; "
+            "allocated 9.26 GiB; reserved 21.10 GiB; gap 11.84 GiB");
 }
 
 TEST(PytorchMessages, CutAnywhereKeepTheFiguresInFront) {
