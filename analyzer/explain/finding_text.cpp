@@ -258,8 +258,10 @@ void add_limit_note(const Message& message, std::vector<std::string>& notes) {
 /// How to record what the text does not say; empty if this writer cannot.
 std::string recording_step(const Message& message) {
   if (message.format == kForeignFormat) return {};
+  // Any program under CUDA may print a bare error.
+  const bool is_bare = message.shape == Shape::kBare && !message.format.starts_with("PyTorch");
   std::string_view module;
-  std::string_view before;
+  std::string_view before = is_bare ? "if PyTorch asked for it: " : "";
   switch (message.backend) {
     case Backend::kAsync:  // it keeps no blocks that a snapshot could show
       before = "backend:native instead of cudaMallocAsync, ";

@@ -120,6 +120,7 @@ class Reader {
     if (!read_start() && !read_from_its_start()) return std::nullopt;
     derive_sums();
     message_.format = format_of(message_, unspaced_text());
+    pass_end();
     return ReadMessage{std::move(message_), cursor_.at()};
   }
 
@@ -166,6 +167,13 @@ class Reader {
       if (read_start() && cursor_.at() > middle) return true;
     }
     return false;
+  }
+
+  /// What closes the last sentence that was understood.
+  void pass_end() {
+    constexpr std::string_view kClosing = ".)";
+    while (!cursor_.at_end() && kClosing.find(window_[cursor_.at()]) != std::string_view::npos)
+      cursor_ = JoinedCursor(window_, cursor_.at() + 1);
   }
 
   /// A cursor behind the last `words` that end in front of the message, at most `within` bytes
@@ -386,13 +394,16 @@ class Reader {
     }
     if (!cursor_.pass("Tried to allocate ")) return cut();
     figures.request = if_available(cursor_.size());
-    static_cast<void>(cursor_.pass(" on "));
+    static_cast<void>(cursor_.pass(" on private pool") || cursor_.pass(" on shared pool"));
     return true;
   }
 
   // Errors without PyTorch's figures. What stands in front tells an error from prose.
   bool read_bare(std::string_view front) {
     if (ends_with_words(front, "CUDA_ERROR_OUT_OF_MEMORY: ")) return read_driver_error();
+    // Words that stand further in front: what failed, and where, comes in between.
+    static constexpr std::array<std::string_view, 3> kNamed = {
+        "CUDA error", "CUDA runtime error", "Cuda failure "};
     static constexpr std::array<std::string_view, 8> kFronts = {"error: ",
                                                                 "error (2) : ",
                                                                 "failed: ",
@@ -404,7 +415,9 @@ class Reader {
     const bool is_error =
         std::ranges::any_of(
             kFronts, [front](std::string_view end) { return ends_with_words(front, end); }) ||
-        front.find("CUDA error") != std::string_view::npos;
+        std::ranges::any_of(kNamed, [front](std::string_view name) {
+          return front.find(name) != std::string_view::npos;
+        });
     if (!is_error) return false;
     const bool is_hip =
         front.find("HIP") != std::string_view::npos || front.find("hip") != std::string_view::npos;

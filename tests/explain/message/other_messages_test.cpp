@@ -75,6 +75,11 @@ TEST(BareErrors, HaveNoFigures) {
   EXPECT_EQ(described("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling "
                       "`cublasCreate(handle)`"),
             kNoFigures);
+  EXPECT_EQ(described("[TensorRT-LLM][ERROR] CUDA runtime error in ::cudaMallocAsync(ptr, n, s): "
+                      "out of memory (tllmBuffers.h:112)"),
+            kNoFigures);
+  EXPECT_EQ(described("node7:11:12 [0] init.cc:88 NCCL WARN Cuda failure 2 'out of memory'"),
+            kNoFigures);
   EXPECT_EQ(described("RuntimeError: HIP error: out of memory"),
             "hip, driver, runtime or library; no figures");
 }
