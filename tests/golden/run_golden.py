@@ -17,8 +17,10 @@ from pathlib import Path
 import subprocess
 import sys
 
-from golden_cases import CASES
+from explain_cases import EXPLAIN_CASES
+from golden_cases import CASES as ANALYZE_CASES
 
+CASES = ANALYZE_CASES + EXPLAIN_CASES
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
@@ -49,6 +51,7 @@ def check(tool, case, update):
     got = run(tool, case)
     path = HERE / case.golden
     if update:
+        path.parent.mkdir(exist_ok=True)
         path.write_text(got)
         return True
     want = path.read_text() if path.exists() else ""
@@ -61,8 +64,8 @@ def check(tool, case, update):
 
 def files_without_case():
     named = {case.golden for case in CASES}
-    return sorted(path.name for path in HERE.glob("*.txt")
-                  if path.name not in named and path.name != "CMakeLists.txt")
+    names = [path.relative_to(HERE).as_posix() for path in HERE.rglob("*.txt")]
+    return sorted(set(names) - named - {"CMakeLists.txt"})
 
 
 def main():
