@@ -2,6 +2,7 @@
 #include "analyzer/stages/weights/model_weights.hpp"
 
 #include "analyzer/recording/byte_size.hpp"
+#include "analyzer/stages/weights/bounded_json.hpp"
 #include "analyzer/stages/weights/safetensors.hpp"
 
 #include <fmt/format.h>
@@ -145,8 +146,7 @@ Json read_config(const std::string& folder) {
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
   constexpr int kMaxDepth = 32;
-  const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= kMaxDepth; };
-  return Json::parse(text, shallow, /*allow_exceptions=*/false);
+  return parse_bounded_json(text, kMaxDepth);
 }
 
 bool is_tied(const Json& config) {

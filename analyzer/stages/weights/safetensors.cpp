@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/stages/weights/safetensors.hpp"
 
+#include "analyzer/stages/weights/bounded_json.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -147,10 +149,8 @@ Result<std::vector<TensorEntry>> read_safetensors_header(const std::string& path
   std::uint64_t data_bytes = 0;
   const auto text = read_header_text(path, data_bytes);
   if (!text) return tl::unexpected<Error>(text.error());
-  // The depth is bounded by hand: the parser itself would follow any number of brackets.
   constexpr int kMaxDepth = 8;
-  const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= kMaxDepth; };
-  const Json json = Json::parse(*text, shallow, /*allow_exceptions=*/false);
+  const Json json = parse_bounded_json(*text, kMaxDepth);
   if (!json.is_object()) return damaged(path, kLengthBytes, "the header is no JSON object");
   std::vector<TensorEntry> tensors;
   std::uint64_t claimed_bytes = 0;
