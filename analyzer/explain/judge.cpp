@@ -2,6 +2,7 @@
 #include "analyzer/explain/judge.hpp"
 
 #include "analyzer/explain/finding_text.hpp"
+#include "analyzer/model/outside_memory.hpp"
 
 #include <fmt/format.h>
 
@@ -10,11 +11,6 @@
 
 namespace fragscope::explain {
 namespace {
-
-using policy::kGiB;
-
-constexpr std::uint64_t kContextBytes = 644245094;         // 0.6 GiB: CUDA context and libraries
-constexpr std::uint64_t kOutsideCounts = kGiB + kGiB / 2;  // less than this is a context's size
 
 bool surely_less(Bounds left, Bounds right) {
   return left.high < right.low;
@@ -135,8 +131,9 @@ class Judge {
   [[nodiscard]] bool outside_decides(Bounds idle) const {
     const auto outside = outside_bytes(figures_);
     if (!outside) return false;
-    if (outside->low < std::min(kOutsideCounts, figures_.total->low / 4)) return false;
-    return (idle + (*outside - model::exactly(kContextBytes))).low >= figures_.request->high;
+    if (outside->low < model::outside_counts_from(figures_.total->low)) return false;
+    const Bounds context = model::exactly(model::kAssumedContextBytes);
+    return (idle + (*outside - context)).low >= figures_.request->high;
   }
 
   // MPS: allocated + other + request against the most it allows.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/verdict/ladder.hpp"
 
+#include "analyzer/model/outside_memory.hpp"
 #include "analyzer/verdict/verdict_text.hpp"
 
 #include <algorithm>
@@ -9,9 +10,6 @@
 
 namespace fragscope::verdict {
 namespace {
-
-/// X counts from here, or from a quarter of the card.
-constexpr std::uint64_t kOutsideCounts = policy::kGiB + policy::kGiB / 2;
 
 constexpr std::array<std::string_view, 9> kWhat = {
     "a hole at home, under the allocator's own rules",
@@ -303,7 +301,8 @@ class Judge {
   }
 
   [[nodiscard]] Bounds context_bytes() const {
-    return facts_.context.known() ? facts_.context.bytes : model::exactly(kAssumedContextBytes);
+    return facts_.context.known() ? facts_.context.bytes
+                                  : model::exactly(model::kAssumedContextBytes);
   }
 
   // X, the memory outside this allocator: what is neither free nor reserved here. It counts only
@@ -329,7 +328,7 @@ class Judge {
       return;
     }
     const Bounds x = facts_.total.bytes - facts_.free.bytes - reserved;
-    const std::uint64_t counts_from = std::min(kOutsideCounts, facts_.total.bytes.low / 4);
+    const std::uint64_t counts_from = model::outside_counts_from(facts_.total.bytes.low);
     Bounds gain = x - context_bytes();
     if (x.low < counts_from) gain.low = 0;
     if (x.high < counts_from) gain.high = 0;
@@ -343,7 +342,7 @@ class Judge {
     const std::uint64_t known = free_.low + supply_.reserved_bytes;
     const std::uint64_t lacking =
         minus(supply_.need_whole_bytes, free_.low + everything().low) + context_bytes().high;
-    return known + std::max(lacking, std::min(kOutsideCounts, known / 3 + 1));
+    return known + std::max(lacking, std::min(model::kOutsideCountsBytes, known / 3 + 1));
   }
 
   void nothing_more() {

@@ -85,8 +85,6 @@ struct Judgement {
                               const DeviceFacts& facts,
                               const policy::SizeRules& rules);
 
-/// Memory of the CUDA context and libraries when it was not measured.
-inline constexpr std::uint64_t kAssumedContextBytes = 644245094;  // 0.6 GiB
 /// With this much or less beyond the need, the driver may refuse although memory is free.
 inline constexpr std::uint64_t kDriverReserveBytes = 32 * policy::kMiB;
 

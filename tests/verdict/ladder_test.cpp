@@ -3,6 +3,7 @@
 // n(o) or ? for unknown; sizes in the comments are MiB unless they say otherwise.
 #include "analyzer/verdict/ladder.hpp"
 
+#include "analyzer/model/outside_memory.hpp"
 #include "tests/support/heap_builder.hpp"
 
 #include <gmock/gmock.h>
@@ -350,7 +351,7 @@ TEST(External, IsMemoryOutsideTheAllocator) {
   EXPECT_EQ(verdict_of(judged), "external, proven");
   EXPECT_EQ(rungs_of(judged), "nnnnnnnyy");
   EXPECT_EQ(judged.verdict.short_by_bytes, 2_GiB);
-  EXPECT_EQ(rung_of(judged, 8).bytes, model::exactly(10_GiB - kAssumedContextBytes));
+  EXPECT_EQ(rung_of(judged, 8).bytes, model::exactly(10_GiB - model::kAssumedContextBytes));
 }
 
 // F = 0, S = need = 0.5 GiB. X = 1.5 GiB counts, and 1.5 - 0.6 >= 0.5. With 2 MiB less it does not.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rungs that a missing fact decides: which fact, from which value on, and what that leaves of the
 // verdict. Where a threshold is given, the question is judged again with just that value.
+#include "analyzer/model/outside_memory.hpp"
 #include "analyzer/verdict/ladder.hpp"
 #include "tests/support/heap_builder.hpp"
 
@@ -131,7 +132,7 @@ TEST(UnknownTotal, NamesTheCardFromWhichOthersDecide) {
 
   const Judgement judged = judge_heap(state, failed(4_GiB), facts({.free = 1_GiB}));
 
-  const std::uint64_t total = 14_GiB + kAssumedContextBytes;
+  const std::uint64_t total = 14_GiB + model::kAssumedContextBytes;
   EXPECT_EQ(only_missing(judged, 8), (MissingFact{"device_total", total}));
   const auto kind_with = [&state](std::uint64_t total_bytes) {
     return judge_heap(state, failed(4_GiB), facts({.free = 1_GiB, .total = total_bytes}))
