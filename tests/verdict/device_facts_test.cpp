@@ -17,24 +17,7 @@ using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::HasSubstr;
 using verdict::Fact;
 
-/// Device 1, 24 MiB asked for behind 40 live ones; the driver's figure at that event is 10 MiB.
-struct Failure24 {
-  Options options;
-  model::Settings settings;
-  Fact recorded_free{model::exactly(10_MiB), "recording"};
-  Question question = failed(24_MiB);
-  Supply supply = verdict::find_supply(heap({segment({live(40_MiB)})}), question, {});
-
-  Failure24() {
-    question.device = 1;
-    options.log_name = "job.log";
-  }
-  [[nodiscard]] FoundFacts find() const {
-    return find_device_facts({options, settings, recorded_free}, question, supply);
-  }
-};
-
-/// What PyTorch would print of it: 24 tried, 10 of 100 free, 55 in use, 64 allowed.
+/// What PyTorch would print of the failure below: 24 tried, 10 of 100 free, 55 in use, 64 allowed.
 explain::Message matching_message() {
   explain::Message message;
   message.device = 1;
@@ -46,6 +29,29 @@ explain::Message matching_message() {
   message.figures.process = model::exactly(55_MiB);
   return message;
 }
+
+/// Device 1, 24 MiB asked for behind 40 live ones; the driver's figure at that event is 10 MiB.
+struct Failure24 {
+  Options options;
+  model::Settings settings;
+  Fact recorded_free{model::exactly(10_MiB), "recording"};
+  Question question = failed(24_MiB);
+  explain::Message message = matching_message();
+  Supply supply = verdict::find_supply(heap({segment({live(40_MiB)})}), question, {});
+
+  Failure24() {
+    question.device = 1;
+    options.log_name = "job.log";
+  }
+  [[nodiscard]] FoundFacts find() const {
+    return find_device_facts({options, settings, recorded_free}, question, supply);
+  }
+  /// With `message` as all that the log has.
+  [[nodiscard]] FoundFacts find_with_log() {
+    options.messages = {message};
+    return find();
+  }
+};
 
 TEST(DeviceFacts, AreUnknownWithoutASource) {
   Failure24 given;
@@ -86,9 +92,8 @@ TEST(DeviceFacts, BelieveAnOptionBeforeTheRecording) {
 // The process holds 55, of which 40 are this allocator's: 15 are its context.
 TEST(DeviceFacts, TakeTheRestFromTheMessageOfTheFailure) {
   Failure24 given;
-  given.options.messages = {matching_message()};
 
-  const FoundFacts found = given.find();
+  const FoundFacts found = given.find_with_log();
 
   EXPECT_TRUE(found.log_matched);
   EXPECT_EQ(found.facts.total.bytes, model::exactly(100_MiB));
@@ -100,11 +105,10 @@ TEST(DeviceFacts, TakeTheRestFromTheMessageOfTheFailure) {
 
 TEST(DeviceFacts, BelieveAnOptionBeforeTheLog) {
   Failure24 given;
-  given.options.messages = {matching_message()};
   given.options.device_total_bytes = 90_MiB;
   given.options.limit_bytes = 70_MiB;
 
-  const FoundFacts found = given.find();
+  const FoundFacts found = given.find_with_log();
 
   EXPECT_TRUE(found.log_matched);
   EXPECT_EQ(found.facts.total.bytes, model::exactly(90_MiB));
@@ -113,20 +117,16 @@ TEST(DeviceFacts, BelieveAnOptionBeforeTheLog) {
 
 TEST(DeviceFacts, KeepTheRoundingOfAPrintedFigure) {
   Failure24 given;
-  explain::Message message = matching_message();
-  message.figures.total = model::Bounds{100_MiB - 5_KiB, 100_MiB + 5_KiB};
-  given.options.messages = {message};
+  given.message.figures.total = model::Bounds{100_MiB - 5_KiB, 100_MiB + 5_KiB};
 
-  EXPECT_EQ(given.find().facts.total.bytes, (Bounds{100_MiB - 5_KiB, 100_MiB + 5_KiB}));
+  EXPECT_EQ(given.find_with_log().facts.total.bytes, (Bounds{100_MiB - 5_KiB, 100_MiB + 5_KiB}));
 }
 
 TEST(LogMatch, NeedsTheDevice) {
   Failure24 given;
-  explain::Message message = matching_message();
-  message.device = 0;
-  given.options.messages = {message};
+  given.message.device = 0;
 
-  const FoundFacts found = given.find();
+  const FoundFacts found = given.find_with_log();
 
   EXPECT_FALSE(found.log_matched);
   EXPECT_FALSE(found.facts.total.known());
@@ -134,41 +134,33 @@ TEST(LogMatch, NeedsTheDevice) {
 
 TEST(LogMatch, NeedsTheRequest) {
   Failure24 given;
-  explain::Message message = matching_message();
-  message.figures.request = model::exactly(26_MiB);
-  given.options.messages = {message};
+  given.message.figures.request = model::exactly(26_MiB);
 
-  EXPECT_FALSE(given.find().log_matched);
+  EXPECT_FALSE(given.find_with_log().log_matched);
 }
 
 TEST(LogMatch, NeedsTheFreeMemory) {
   Failure24 given;
-  explain::Message message = matching_message();
-  message.figures.free = model::exactly(11_MiB);
-  given.options.messages = {message};
+  given.message.figures.free = model::exactly(11_MiB);
 
-  EXPECT_FALSE(given.find().log_matched);
+  EXPECT_FALSE(given.find_with_log().log_matched);
 }
 
 // "10.00 MiB" is anything within 5 KiB; the recording's 10 MiB + 5 KiB still prints so.
 TEST(LogMatch, AllowsForTheRounding) {
   Failure24 given;
-  explain::Message message = matching_message();
-  message.figures.free = model::Bounds{10_MiB - 5_KiB, 10_MiB + 5_KiB};
-  given.options.messages = {message};
+  given.message.figures.free = model::Bounds{10_MiB - 5_KiB, 10_MiB + 5_KiB};
   given.recorded_free = {model::exactly(10_MiB + 5_KiB), "recording"};
 
-  EXPECT_TRUE(given.find().log_matched);
+  EXPECT_TRUE(given.find_with_log().log_matched);
 }
 
 TEST(LogMatch, EndsAtTheRounding) {
   Failure24 given;
-  explain::Message message = matching_message();
-  message.figures.free = model::Bounds{10_MiB - 5_KiB, 10_MiB + 5_KiB};
-  given.options.messages = {message};
+  given.message.figures.free = model::Bounds{10_MiB - 5_KiB, 10_MiB + 5_KiB};
   given.recorded_free = {model::exactly(10_MiB + 5_KiB + 1), "recording"};
 
-  EXPECT_FALSE(given.find().log_matched);
+  EXPECT_FALSE(given.find_with_log().log_matched);
 }
 
 // "Tried to allocate" prints the device allocation: 20 MiB for a request of 3.
@@ -176,49 +168,42 @@ TEST(LogMatch, ComparesTheDeviceAllocation) {
   Failure24 given;
   given.question.size_bytes = 3_MiB;
   given.supply = verdict::find_supply(heap({segment({live(40_MiB)})}), given.question, {});
-  explain::Message message = matching_message();
-  message.figures.request = model::exactly(20_MiB);
-  given.options.messages = {message};
+  given.message.figures.request = model::exactly(20_MiB);
 
-  EXPECT_TRUE(given.find().log_matched);
+  EXPECT_TRUE(given.find_with_log().log_matched);
 }
 
 // A line about mapping names the page, so the request is no help.
 TEST(LogMatch, DoesWithoutARequestThatIsNotPrinted) {
   Failure24 given;
-  explain::Message message = matching_message();
-  message.figures.request = std::nullopt;
-  given.options.messages = {message};
+  given.message.figures.request = std::nullopt;
 
-  EXPECT_TRUE(given.find().log_matched);
+  EXPECT_TRUE(given.find_with_log().log_matched);
 }
 
 // A question at the moment of a failure is another request: device and free decide.
 TEST(LogMatch, LeavesTheRequestOfAQuestionAside) {
   Failure24 given;
   given.question.recorded = false;
-  explain::Message message = matching_message();
-  message.figures.request = model::exactly(26_MiB);
-  given.options.messages = {message};
+  given.message.figures.request = model::exactly(26_MiB);
 
-  EXPECT_TRUE(given.find().log_matched);
+  EXPECT_TRUE(given.find_with_log().log_matched);
 }
 
 // Without the free memory of that moment no message can be told to be about it.
 TEST(LogMatch, NeedsAKnownFree) {
   Failure24 given;
   given.recorded_free = {};
-  given.options.messages = {matching_message()};
 
-  EXPECT_FALSE(given.find().log_matched);
+  EXPECT_FALSE(given.find_with_log().log_matched);
 }
 
 TEST(LogMatch, TakesTheMessageThatMatchesOutOfSeveral) {
   Failure24 given;
-  explain::Message other = matching_message();
+  explain::Message other = given.message;
   other.figures.free = model::exactly(9_MiB);
   other.figures.total = model::exactly(50_MiB);
-  given.options.messages = {other, matching_message()};
+  given.options.messages = {other, given.message};
 
   EXPECT_EQ(given.find().facts.total.bytes, model::exactly(100_MiB));
 }
@@ -297,22 +282,19 @@ TEST(LimitFraction, GivenByHandBeatsTheSettings) {
 // A total out of a log is an interval; so is half of it.
 TEST(LimitFraction, KeepsTheBoundsOfTheTotal) {
   Failure24 given;
-  explain::Message message = matching_message();
-  message.figures.total = model::Bounds{90_MiB, 100_MiB};
-  message.figures.limit = std::nullopt;
-  given.options.messages = {message};
+  given.message.figures.total = model::Bounds{90_MiB, 100_MiB};
+  given.message.figures.limit = std::nullopt;
   given.options.limit_fraction = 0.5;
 
-  EXPECT_EQ(given.find().facts.limit.bytes, (Bounds{45_MiB, 50_MiB}));
+  EXPECT_EQ(given.find_with_log().facts.limit.bytes, (Bounds{45_MiB, 50_MiB}));
 }
 
 // By hand beats the log, for a fraction as for bytes: 0.5 * 100 = 50, not the 64 of the message.
 TEST(LimitFraction, GivenByHandBeatsTheLog) {
   Failure24 given;
   given.options.limit_fraction = 0.5;
-  given.options.messages = {matching_message()};
 
-  EXPECT_EQ(given.find().facts.limit.bytes, model::exactly(50_MiB));
+  EXPECT_EQ(given.find_with_log().facts.limit.bytes, model::exactly(50_MiB));
 }
 
 }  // namespace
