@@ -5,13 +5,15 @@
 // and tuple goes to a `Builder` the moment its items are known, and the machine keeps only small
 // handles (the stack and the memo). Who uses it: `torch_snapshot.cpp`.
 //
-// Promises: one pass; never reads outside the given bytes; no recursion; memory bounded by
-// `Limits`; every refusal names the opcode's offset.
+// Promises: one pass; never reads outside the given bytes; no recursion; memory bounded by the size
+// of the input; every refusal names the opcode's offset.
 #pragma once
 
 #include "analyzer/ingest/input.hpp"
+#include "analyzer/ingest/pickle/memo.hpp"
 #include "analyzer/ingest/pickle/opcodes.hpp"
-#include "analyzer/recording/large_vector.hpp"
+#include "analyzer/ingest/pickle/reference_lists.hpp"
+#include "analyzer/ingest/pickle/value.hpp"
 #include "trace/result.hpp"
 
 #include <algorithm>
@@ -23,25 +25,6 @@
 #include <vector>
 
 namespace fragscope::ingest {
-
-/// What lies on the machine's stack: a number, or a handle to something the builder keeps.
-enum class ValueKind : std::uint8_t {
-  kNone,
-  kBool,
-  kInt,     ///< Signed 64 bits in `payload`.
-  kUint,    ///< 2^63 or more.
-  kFloat,   ///< The bits of a double.
-  kString,  ///< A handle from Builder::string.
-  kDict,    ///< A handle from Builder::new_dict.
-  kList,    ///< A handle from Builder::new_list.
-  kPair,    ///< A handle from Builder::tuple.
-  kOpaque,  ///< Something nobody needs.
-};
-
-struct Value {
-  ValueKind kind = ValueKind::kNone;
-  std::uint64_t payload = 0;
-};
 
 /// Runs one pickle through a builder. `Builder` offers
 ///   Value string(std::string_view);  Value new_dict();  Value new_list();
@@ -89,8 +72,7 @@ class PickleMachine {
   static constexpr std::size_t kBatchBytes = std::size_t{1} << 18;
   // No common opcode with its argument is longer, strings aside, which are checked.
   static constexpr std::size_t kLongestCommon = 16;
-  static constexpr std::uint64_t kPayloadBits = 56;
-  static constexpr std::uint64_t kPayloadMask = (std::uint64_t{1} << kPayloadBits) - 1;
+  static constexpr std::size_t kFirstStack = 4096;
 
   [[nodiscard]] std::size_t left() const { return static_cast<std::size_t>(end_ - at_); }
   [[nodiscard]] std::uint64_t offset_of(const std::uint8_t* place) const {
@@ -186,9 +168,9 @@ class PickleMachine {
   [[nodiscard]] std::size_t read_value(const std::uint8_t* at, Value& value) {
     switch (static_cast<Opcode>(*at)) {
       case Opcode::kLongBinget:
-        return load_memo(load<std::uint32_t>(at + 1), value) ? 5 : 0;
+        return memo_.load(load<std::uint32_t>(at + 1), value) ? 5 : 0;
       case Opcode::kBinget:
-        return load_memo(at[1], value) ? 2 : 0;
+        return memo_.load(at[1], value) ? 2 : 0;
       case Opcode::kBinint1:
         value = {ValueKind::kInt, at[1]};
         return 2;
@@ -224,9 +206,9 @@ class PickleMachine {
         marks_.push_back(static_cast<std::uint32_t>(depth_));
         break;
       case Opcode::kMemoize:
-        *common = depth_ > 0 && stack_[depth_ - 1].kind >= ValueKind::kString;
+        *common = depth_ > 0 && Memo::takes(stack_[depth_ - 1]);
         if (!*common) return true;
-        memo_.push_back(packed(stack_[depth_ - 1]));
+        memo_.add(stack_[depth_ - 1]);
         break;
       case Opcode::kSetitems:
         if (!set_items()) return false;
@@ -248,95 +230,45 @@ class PickleMachine {
     return true;
   }
 
-  // A stack of frames is a list of references to frames, and the same few hundred lists come again
-  // and again, byte for byte. One that was read before is looked up by its bytes. Anything else is
-  // left where it is (`*done` false). Sound as long as no memo entry changes; see put_memo.
+  // A new list of nothing but references, in the memo at once. Anything else is left where it is
+  // (`*done` false).
   bool read_reference_list(bool* done) {
     *done = false;
-    const std::uint8_t* items = at_ + 3;
     if (left() < kLongestCommon || static_cast<Opcode>(at_[1]) != Opcode::kMemoize ||
         static_cast<Opcode>(at_[2]) != Opcode::kMark) {
       return true;
     }
-    const std::uint8_t* end = items;
-    std::size_t count = 0;
-    while (end_ - end > 5 && (is(end, Opcode::kLongBinget) || is(end, Opcode::kBinget))) {
-      end += is(end, Opcode::kLongBinget) ? 5 : 2;
-      ++count;
-    }
-    if (count == 0 || end == end_ || !is(end, Opcode::kAppends)) return true;
+    const ReferenceBytes references = references_at(at_ + 3, end_);
+    if (references.empty()) return true;
 
     *done = true;
-    KnownList& known = known_list(items, end);
-    const Value list =
-        is_same(known, items, end) ? builder_.repeat_list(known.list) : builder_.new_list();
+    ReferenceLists::Place& place = known_lists_.place_of(references, end_);
+    const bool is_known = place.has(references);
+    const Value list = is_known ? builder_.repeat_list(place.list) : builder_.new_list();
     push(list);
-    memo_.push_back(packed(list));
-    if (!is_same(known, items, end)) {
-      if (!read_references(items, end, list)) return false;
+    memo_.add(list);
+    if (!is_known) {
+      if (!read_references(references, list)) return false;
       if (builder_.is_repeatable(list.payload)) {
-        known = {offset_of(items), static_cast<std::uint32_t>(end - items), list.payload};
+        ReferenceLists::put(place, references, list.payload);
       }
     }
-    at_ = end + 1;
+    at_ = references.data() + references.size() + 1;
     return true;
   }
 
-  bool read_references(const std::uint8_t* items, const std::uint8_t* end, Value list) {
+  bool read_references(ReferenceBytes references, Value list) {
     const std::size_t first = depth_;
-    for (at_ = items; at_ < end;) {
+    const std::uint8_t* end = references.data() + references.size();
+    for (at_ = references.data(); at_ < end;) {
       opcode_at_ = at_;
-      const bool is_long = is(at_++, Opcode::kLongBinget);
+      const bool is_long = static_cast<Opcode>(*at_++) == Opcode::kLongBinget;
       if (!get_memo(is_long ? take<std::uint32_t>() : take<std::uint8_t>())) return false;
     }
     opcode_at_ = end;
     if (!builder_.append(list.payload, from(first))) return fail_from_builder();
     depth_ = first;
     return true;
-  }
-
-  [[nodiscard]] static bool is(const std::uint8_t* at, Opcode opcode) {
-    return static_cast<Opcode>(*at) == opcode;
-  }
-
-  /// A list of references that was read before, by where its bytes lie.
-  struct KnownList {
-    std::uint64_t offset = 0;
-    std::uint32_t length = 0;  ///< 0: an empty place.
-    std::uint64_t list = 0;
-  };
-
-  [[nodiscard]] bool is_same(const KnownList& known,
-                             const std::uint8_t* items,
-                             const std::uint8_t* end) const {
-    const auto length = static_cast<std::size_t>(end - items);
-    return known.length == length && std::memcmp(begin_ + known.offset, items, length) == 0;
-  }
-
-  /// The place where such a list is, or may be put. Two lists that share one only displace each
-  /// other; a few bytes of both ends are enough to tell most apart.
-  [[nodiscard]] KnownList& known_list(const std::uint8_t* items, const std::uint8_t* end) {
-    const auto length = static_cast<std::uint64_t>(end - items);
-    std::uint64_t hash = length * 0x9e3779b97f4a7c15ULL;
-    for (const std::uint8_t* at :
-         {items, items + length / 2, end - std::min<std::size_t>(length, 8)}) {
-      hash = (hash ^ load<std::uint64_t>(std::min(at, end_ - 8))) * 0xff51afd7ed558ccdULL;
-      hash ^= hash >> 32;
-    }
-    return known_lists_[hash % kKnownLists];
-  }
-
-  [[nodiscard]] bool load_memo(std::size_t index, Value& value) const {
-    if (index >= memo_.size() || memo_[index] == kNotSet) return false;
-    value = unpacked(memo_[index]);
-    return true;
-  }
-
-  [[nodiscard]] static std::uint64_t packed(Value value) {
-    return (static_cast<std::uint64_t>(value.kind) << kPayloadBits) | value.payload;
-  }
-  [[nodiscard]] static Value unpacked(std::uint64_t bits) {
-    return {static_cast<ValueKind>(bits >> kPayloadBits), bits & kPayloadMask};
   }
 
   [[nodiscard]] static std::uint64_t sign_extended(std::uint64_t bits, std::size_t bytes) {
@@ -484,27 +416,23 @@ class PickleMachine {
 
   bool get_memo(std::size_t index) {
     Value value;
-    if (load_memo(index, value)) return push(value);
+    if (memo_.load(index, value)) return push(value);
     return fail(ErrorCode::kDamaged, "memo entry " + std::to_string(index) + " was never stored");
   }
 
   bool put_memo(std::size_t index) {
     if (depth_ == 0) return fail(ErrorCode::kDamaged, "a memo entry is stored from no value");
     const Value value = stack_[depth_ - 1];
-    if (value.kind < ValueKind::kString && value.kind != ValueKind::kNone) {
+    if (!Memo::takes(value)) {
       return fail(ErrorCode::kForeign, "a number in the memo; no pickle writer puts one there");
     }
     // Every entry takes at least two bytes of file, so numbers in order never pass the offset.
     if (index > offset_of(at_)) {
       return fail(ErrorCode::kDamaged, "memo index " + std::to_string(index) + " is out of order");
     }
-    if (index < memo_.size()) {
-      // What was a reference to one thing now names another: known lists are no longer known.
-      std::ranges::fill(known_lists_, KnownList{});
-    } else {
-      memo_.resize(index + 1, kNotSet);
-    }
-    memo_[index] = packed(value);
+    // What was a reference to one thing now names another.
+    if (index < memo_.size()) known_lists_.forget();
+    memo_.put(index, value);
     return true;
   }
 
@@ -589,17 +517,12 @@ class PickleMachine {
 
   bool check_memory() {
     const std::size_t held = builder_.held_bytes() + stack_.capacity() * sizeof(Value) +
-                             memo_.size() * sizeof(std::uint64_t) +
-                             marks_.capacity() * sizeof(std::uint32_t);
+                             memo_.held_bytes() + marks_.capacity() * sizeof(std::uint32_t);
     if (held <= memory_limit_bytes_) return true;
     return fail(ErrorCode::kTooLarge,
                 "the file unfolds into more than " + std::to_string(memory_limit_bytes_ >> 20) +
                     " MiB of objects; no snapshot does that");
   }
-
-  static constexpr std::uint64_t kNotSet = ~std::uint64_t{0};
-  static constexpr std::size_t kFirstStack = 4096;
-  static constexpr std::size_t kKnownLists = 4096;
 
   const std::uint8_t* begin_;
   const std::uint8_t* at_;
@@ -611,8 +534,8 @@ class PickleMachine {
   std::vector<Value> stack_ = std::vector<Value>(kFirstStack);  // of it `depth_` are in use
   std::size_t depth_ = 0;
   std::vector<std::uint32_t> marks_;
-  model::LargeVector<std::uint64_t> memo_;  // kind in the top byte, payload below
-  std::vector<KnownList> known_lists_ = std::vector<KnownList>(kKnownLists);
+  Memo memo_;
+  ReferenceLists known_lists_;
   Error error_;
 };
 
