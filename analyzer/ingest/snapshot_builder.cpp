@@ -11,7 +11,6 @@ namespace {
 
 using model::Action;
 using model::BlockState;
-using model::FrameId;
 using model::index_of;
 using model::PoolIndex;
 using model::StackId;
@@ -37,7 +36,8 @@ std::string quoted(std::string_view text) {
 }  // namespace
 
 SnapshotBuilder::SnapshotBuilder(model::Recording& recording, std::size_t expected_events)
-    : recording_(recording) {
+    : recording_(recording)
+    , lists_(recording, dicts_) {
   recording_.events.reserve(expected_events);
   dicts_.reserve(expected_events);
   lists_.reserve(expected_events);
@@ -70,39 +70,6 @@ Value SnapshotBuilder::new_dict() {
   return {ValueKind::kDict, dicts_.size() - 1};
 }
 
-Value SnapshotBuilder::new_list() {
-  lists_.emplace_back();
-  return {ValueKind::kList, lists_.size() - 1};
-}
-
-Value SnapshotBuilder::repeat_list(std::uint64_t list) {
-  lists_.push_back({ListKind::kStack, false, lists_[list].range});
-  return {ValueKind::kList, lists_.size() - 1};
-}
-
-Value SnapshotBuilder::tuple(std::span<const Value> items) {
-  const auto is_count = [](const Value& value) {
-    return value.kind == ValueKind::kUint ||
-           (value.kind == ValueKind::kInt && static_cast<std::int64_t>(value.payload) >= 0);
-  };
-  if (items.size() != 2 || !is_count(items[0]) || !is_count(items[1])) {
-    return {ValueKind::kOpaque, 0};
-  }
-  if (items[0].payload == 0 && items[1].payload == 0) return {ValueKind::kPair, 0};
-  const auto [place, added] = pool_indices_.try_emplace(
-      std::pair{items[0].payload, items[1].payload}, recording_.pools.size());
-  if (added) {
-    // A process has a handful of pools; past what an index can name, a pair is no pool.
-    constexpr std::size_t kMaxPools = 4096;
-    if (recording_.pools.size() >= kMaxPools) {
-      pool_indices_.erase(place);
-      return {ValueKind::kOpaque, 0};
-    }
-    recording_.pools.push_back({items[0].payload, items[1].payload});
-  }
-  return {ValueKind::kPair, place->second};
-}
-
 SnapshotBuilder::Fields SnapshotBuilder::fields_of(std::span<const Value> keys_and_values) {
   Fields fields;
   for (std::size_t i = 0; i + 1 < keys_and_values.size(); i += 2) {
@@ -114,7 +81,7 @@ SnapshotBuilder::Fields SnapshotBuilder::fields_of(std::span<const Value> keys_a
   return fields;
 }
 
-SnapshotBuilder::DictKind SnapshotBuilder::kind_of(const Fields& fields) {
+DictKind SnapshotBuilder::kind_of(const Fields& fields) {
   // An annotation may have an 'action' too, but it has a name, and a trace entry has none.
   if (fields.has(Key::kAction) && !fields.has(Key::kName)) return DictKind::kEvent;
   if (fields.has(Key::kFilename) && fields.has(Key::kName)) return DictKind::kFrame;
@@ -146,6 +113,7 @@ bool SnapshotBuilder::set_items(std::uint64_t dict,
   }
   // An annotation may have any keys. Only where a record is needed is this an error.
   slot.kind = DictKind::kBroken;
+  lists_.note_broken();
   broken_ = std::exchange(error_, {});
   broken_->byte_offset = byte_offset;
   return true;
@@ -225,19 +193,12 @@ bool SnapshotBuilder::read_pool(const Fields& fields,
     return true;
   }
   // A snapshot that went through JSON has a list here.
-  if (const ListSlot* list = use_list(value); list != nullptr && list->kind == ListKind::kPair) {
+  if (const ListSlot* list = lists_.use(value); list != nullptr && list->kind == ListKind::kPair) {
     *out = PoolIndex{static_cast<std::uint16_t>(list->range.first)};
     return true;
   }
   return fail("'" + std::string(name_of(key)) + "' of a " + std::string(what) +
               " is no pair of numbers (or there are over 4096 pools)");
-}
-
-SnapshotBuilder::ListSlot* SnapshotBuilder::use_list(const Value& value) {
-  if (value.kind != ValueKind::kList) return nullptr;
-  ListSlot& list = lists_[value.payload];
-  list.used = true;
-  return &list;
 }
 
 bool SnapshotBuilder::read_stack(const Fields& fields,
@@ -246,7 +207,7 @@ bool SnapshotBuilder::read_stack(const Fields& fields,
                                  StackId* out) {
   if (!fields.has(key)) return true;
   if (fields[key].kind == ValueKind::kNone) return true;
-  const ListSlot* list = use_list(fields[key]);
+  const ListSlot* list = lists_.use(fields[key]);
   if (list != nullptr && list->kind == ListKind::kEmpty) return true;
   if (list != nullptr && list->kind == ListKind::kBroken) return fail_broken();
   if (list == nullptr || list->kind != ListKind::kStack) {
@@ -259,7 +220,7 @@ bool SnapshotBuilder::read_stack(const Fields& fields,
 
 bool SnapshotBuilder::read_range(const Fields& fields, Key key, ListKind kind, RecordRange* out) {
   if (!fields.has(key)) return true;
-  const ListSlot* list = use_list(fields[key]);
+  const ListSlot* list = lists_.use(fields[key]);
   if (list != nullptr && list->kind == ListKind::kEmpty) return true;
   if (list != nullptr && list->kind == ListKind::kBroken) return fail_broken();
   if (list == nullptr || list->kind != kind) {
@@ -462,128 +423,17 @@ bool SnapshotBuilder::read_root(const Fields& fields) {
   return true;
 }
 
-SnapshotBuilder::ListKind SnapshotBuilder::list_kind_for(DictKind kind) {
-  switch (kind) {
-    case DictKind::kEvent:
-      return ListKind::kEvents;
-    case DictKind::kSegment:
-      return ListKind::kSegments;
-    case DictKind::kBlock:
-      return ListKind::kBlocks;
-    case DictKind::kHistory:
-      return ListKind::kHistory;
-    case DictKind::kBroken:
-      return ListKind::kBroken;
-    default:
-      return ListKind::kOpaque;
-  }
-}
-
-bool SnapshotBuilder::append(std::uint64_t list_handle, std::span<const Value> items) {
-  ListSlot& list = lists_[list_handle];
-  if (items.empty()) return true;
-  if (list.used) return fail("a list grows after it was used; snapshots fill each one once");
-  if (list.kind == ListKind::kOpaque || list.kind == ListKind::kBroken) return true;
-  // A list with a broken record in it is broken, whatever else it holds.
-  const auto is_broken = [this](const Value& item) {
-    return item.kind == ValueKind::kDict && dicts_[item.payload].kind == DictKind::kBroken;
-  };
-  if (broken_ && std::ranges::any_of(items, is_broken)) {
-    list.kind = ListKind::kBroken;
-    return true;
-  }
-  const Value& first = items.front();
-  if (first.kind == ValueKind::kList) {
-    append_traces(list, items);
-  } else if (first.kind != ValueKind::kDict) {
-    const Value pair = list.kind == ListKind::kEmpty ? tuple(items) : Value{ValueKind::kOpaque, 0};
-    list.kind = pair.kind == ValueKind::kPair ? ListKind::kPair : ListKind::kOpaque;
-    list.range.first = static_cast<std::uint32_t>(pair.payload);
-  } else if (dicts_[first.payload].kind == DictKind::kFrame) {
-    return append_frames(list, items);
-  } else {
-    append_records(list, list_kind_for(dicts_[first.payload].kind), items);
-  }
-  return true;
-}
-
-// Records are numbered in the order they are read, so a list of them is a range. A list for which
-// that does not hold (a record in two lists) is none that PyTorch writes.
-void SnapshotBuilder::append_records(ListSlot& list, ListKind kind, std::span<const Value> items) {
-  const std::uint32_t start = dicts_[items.front().payload].record;
-  if (list.kind == ListKind::kEmpty) list = {kind, false, {start, 0}};
-  std::uint32_t next = list.range.first + list.range.count;
-  bool is_range = list.kind == kind && kind != ListKind::kOpaque;
-  for (const Value& item : items) {
-    is_range = is_range && item.kind == ValueKind::kDict &&
-               list_kind_for(dicts_[item.payload].kind) == kind &&
-               dicts_[item.payload].record == next;
-    ++next;
-  }
-  if (is_range) {
-    list.range.count = next - list.range.first;
-  } else {
-    list.kind = ListKind::kOpaque;
-  }
-}
-
-bool SnapshotBuilder::append_frames(ListSlot& list, std::span<const Value> items) {
-  frame_scratch_.clear();
-  if (list.kind == ListKind::kStack) {
-    const auto so_far = recording_.stacks.stack(StackId{list.range.first});
-    frame_scratch_.assign(so_far.begin(), so_far.end());
-    copied_frames_ += so_far.size();
-  } else if (list.kind != ListKind::kEmpty) {
-    list.kind = ListKind::kOpaque;
-    return true;
-  }
-  for (const Value& item : items) {
-    if (item.kind != ValueKind::kDict || dicts_[item.payload].kind != DictKind::kFrame) {
-      list.kind = ListKind::kOpaque;
-      return true;
-    }
-    frame_scratch_.push_back(FrameId{dicts_[item.payload].record});
-  }
-  // Python's recursion limit is a thousand and its pickler appends a thousand items at a time; past
-  // these bounds a stack is made to hurt.
-  constexpr std::size_t kMaxFrames = 1U << 16;
-  constexpr std::size_t kMaxCopiedFrames = 1U << 24;
-  if (frame_scratch_.size() > kMaxFrames || copied_frames_ > kMaxCopiedFrames) {
-    return fail("a call stack of over 65536 frames, or built in too many parts",
-                ErrorCode::kTooLarge);
-  }
-  const StackId stack = recording_.stacks.intern_stack(frame_scratch_);
-  list = {ListKind::kStack, false, {static_cast<std::uint32_t>(stack), 1}};
-  return true;
-}
-
-void SnapshotBuilder::append_traces(ListSlot& list, std::span<const Value> items) {
-  if (list.kind == ListKind::kEmpty) {
-    list = {ListKind::kTraces, false, {static_cast<std::uint32_t>(trace_ranges.size()), 0}};
-  }
-  if (list.kind != ListKind::kTraces ||
-      list.range.first + list.range.count != trace_ranges.size()) {
-    list.kind = ListKind::kOpaque;
-    return;
-  }
-  for (const Value& item : items) {
-    ListSlot* inner = use_list(item);
-    if (inner == nullptr || (inner->kind != ListKind::kEmpty && inner->kind != ListKind::kEvents)) {
-      const bool is_broken = inner != nullptr && inner->kind == ListKind::kBroken;
-      list.kind = is_broken ? ListKind::kBroken : ListKind::kOpaque;
-      return;
-    }
-    trace_ranges.push_back(inner->range);
-    ++list.range.count;
-  }
+bool SnapshotBuilder::append(std::uint64_t list, std::span<const Value> items) {
+  Result<void> appended = lists_.append(list, items);
+  if (!appended) error_ = std::move(appended.error());
+  return appended.has_value();
 }
 
 std::size_t SnapshotBuilder::held_bytes() const {
-  return dicts_.size() * sizeof(DictSlot) + lists_.size() * sizeof(ListSlot) +
+  return dicts_.size() * sizeof(DictSlot) + lists_.held_bytes() +
          blocks.capacity() * sizeof(RawBlock) + segments.capacity() * sizeof(RawSegment) +
-         trace_ranges.capacity() * sizeof(RecordRange) + histories_.capacity() * sizeof(History) +
-         recording_.events.size() * sizeof(model::Event) + recording_.strings.held_bytes() +
-         recording_.stacks.held_bytes();
+         histories_.capacity() * sizeof(History) + recording_.events.size() * sizeof(model::Event) +
+         recording_.strings.held_bytes() + recording_.stacks.held_bytes();
 }
 
 Result<RawSnapshot> SnapshotBuilder::finish(const Value& root) {

@@ -5,12 +5,11 @@
 // through `PickleMachine`.
 #pragma once
 
-#include "analyzer/ingest/pickle/machine.hpp"
+#include "analyzer/ingest/pickle/value.hpp"
+#include "analyzer/ingest/record_lists.hpp"
 #include "analyzer/ingest/snapshot_keys.hpp"
 #include "analyzer/recording/recording.hpp"
 #include "trace/result.hpp"
-
-#include <absl/container/flat_hash_map.h>
 
 #include <array>
 #include <cstdint>
@@ -22,12 +21,6 @@
 #include <vector>
 
 namespace fragscope::ingest {
-
-/// A run of records in one of the builder's vectors.
-struct RecordRange {
-  std::uint32_t first = 0;
-  std::uint32_t count = 0;
-};
 
 /// A block as read; its address may be missing (before PyTorch 2.1).
 struct RawBlock {
@@ -54,7 +47,7 @@ struct RawSettings {
 /// The outermost dict, or the bare list of segments of PyTorch 1.x.
 struct RawSnapshot {
   RecordRange segments;
-  RecordRange traces;  ///< A range of `SnapshotBuilder::trace_ranges`.
+  RecordRange traces;  ///< A range of `SnapshotBuilder::traces`.
   bool is_bare_list = false;
   RawSettings settings;
 };
@@ -65,12 +58,14 @@ class SnapshotBuilder {
  public:
   /// `expected_events` only decides how often an array grows.
   SnapshotBuilder(model::Recording& recording, std::size_t expected_events);
+  SnapshotBuilder(const SnapshotBuilder&) = delete;  // its lists refer to its dicts
+  SnapshotBuilder& operator=(const SnapshotBuilder&) = delete;
 
   // What PickleMachine calls.
   [[nodiscard]] Value string(std::string_view text);
   [[nodiscard]] Value new_dict();
-  [[nodiscard]] Value new_list();
-  [[nodiscard]] Value tuple(std::span<const Value> items);
+  [[nodiscard]] Value new_list() { return lists_.add(); }
+  [[nodiscard]] Value tuple(std::span<const Value> items) { return lists_.tuple(items); }
   [[nodiscard]] bool set_items(std::uint64_t dict,
                                std::span<const Value> keys_and_values,
                                std::uint64_t byte_offset);
@@ -79,16 +74,18 @@ class SnapshotBuilder {
     return lists_[list].kind == ListKind::kStack;
   }
   /// A new list with the items of one that `is_repeatable`.
-  [[nodiscard]] Value repeat_list(std::uint64_t list);
+  [[nodiscard]] Value repeat_list(std::uint64_t list) { return lists_.repeat(list); }
   [[nodiscard]] std::size_t held_bytes() const;
   [[nodiscard]] Error take_error() { return std::move(error_); }
 
   /// The outermost value as a snapshot. Fails: it is something else.
   [[nodiscard]] Result<RawSnapshot> finish(const Value& root);
 
+  /// The events of each device.
+  [[nodiscard]] std::span<const RecordRange> traces() const { return lists_.traces(); }
+
   std::vector<RawBlock> blocks;
   std::vector<RawSegment> segments;
-  std::vector<RecordRange> trace_ranges;
   KeySet seen_event_keys = 0;  ///< Keys that any trace entry had; they date the writer.
   KeySet seen_segment_keys = 0;
   KeySet seen_block_keys = 0;
@@ -98,40 +95,6 @@ class SnapshotBuilder {
   std::uint64_t unknown_action_count = 0;
 
  private:
-  enum class DictKind : std::uint8_t {
-    kUnset,
-    kEvent,
-    kFrame,
-    kBlock,
-    kSegment,
-    kHistory,
-    kSettings,
-    kDivisions,
-    kRoot,
-    kOpaque,
-    kBroken,  ///< Looks like a record but is none; an error only where one is needed.
-  };
-  enum class ListKind : std::uint8_t {
-    kEmpty,
-    kEvents,
-    kSegments,
-    kBlocks,
-    kStack,
-    kHistory,
-    kTraces,
-    kPair,  ///< Two numbers: a pool id; `range.first` is its index.
-    kOpaque,
-    kBroken,
-  };
-  struct DictSlot {
-    DictKind kind = DictKind::kUnset;
-    std::uint32_t record = 0;
-  };
-  struct ListSlot {
-    ListKind kind = ListKind::kEmpty;
-    bool used = false;  ///< Its items were copied into a record; changing it now would be a lie.
-    RecordRange range;
-  };
   struct History {
     std::uint64_t real_size = 0;
     model::StackId stack = model::kNoStack;
@@ -169,12 +132,6 @@ class SnapshotBuilder {
   bool read_pool(const Fields& fields, Key key, std::string_view what, model::PoolIndex* out);
   bool read_stack(const Fields& fields, Key key, std::string_view what, model::StackId* out);
   bool read_range(const Fields& fields, Key key, ListKind kind, RecordRange* out);
-  [[nodiscard]] ListSlot* use_list(const Value& value);
-
-  [[nodiscard]] static ListKind list_kind_for(DictKind kind);
-  void append_records(ListSlot& list, ListKind kind, std::span<const Value> items);
-  bool append_frames(ListSlot& list, std::span<const Value> items);
-  void append_traces(ListSlot& list, std::span<const Value> items);
 
   /// Strings of up to seven bytes, with their length in the eighth: "N/A" comes once an event.
   struct ShortString {
@@ -185,11 +142,8 @@ class SnapshotBuilder {
   model::Recording& recording_;
   std::array<ShortString, 256> short_strings_;
   model::LargeVector<DictSlot> dicts_;
-  model::LargeVector<ListSlot> lists_;
+  RecordLists lists_;
   std::vector<History> histories_;
-  std::vector<model::FrameId> frame_scratch_;
-  std::size_t copied_frames_ = 0;
-  absl::flat_hash_map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> pool_indices_;
   RawSettings settings_;
   std::array<std::uint32_t, 16> divisions_{};
   RawSnapshot root_;

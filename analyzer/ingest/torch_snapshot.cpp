@@ -2,6 +2,7 @@
 #include "analyzer/ingest/torch_snapshot.hpp"
 
 #include "allocator/policy/size_options.hpp"
+#include "analyzer/ingest/pickle/machine.hpp"
 #include "analyzer/ingest/snapshot_builder.hpp"
 #include "analyzer/ingest/writer_version.hpp"
 
@@ -112,7 +113,7 @@ Result<void> place_traces(const SnapshotBuilder& builder,
                           const RawSnapshot& root,
                           model::Recording& recording) {
   for (std::uint32_t device = 0; device < root.traces.count; ++device) {
-    const RecordRange range = builder.trace_ranges[root.traces.first + device];
+    const RecordRange range = builder.traces()[root.traces.first + device];
     if (range.count == 0) continue;
     if (device > kMaxDevice) {
       return failure(ErrorCode::kContradictory,
