@@ -4,7 +4,7 @@
 #include "analyzer/analysis/analysis.hpp"
 #include "analyzer/cli/output.hpp"
 #include "analyzer/cli/progress.hpp"
-#include "analyzer/explain/message/message_collector.hpp"
+#include "analyzer/explain/collector/message_collector.hpp"
 #include "analyzer/ingest/byte_source.hpp"
 #include "analyzer/ingest/torch_snapshot.hpp"
 #include "analyzer/recording/byte_size.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/explain/explainer.hpp"
 
-#include "analyzer/explain/message/message_collector.hpp"
+#include "analyzer/explain/collector/message_collector.hpp"
 #include "analyzer/explain/message/message_reader.hpp"
 #include "analyzer/logtext/clean_text.hpp"
 #include "analyzer/logtext/phrase_scanner.hpp"

@@ -3,6 +3,7 @@
 
 #include "analyzer/explain/judge.hpp"
 
+#include <absl/container/flat_hash_set.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +15,53 @@
 
 namespace fragscope::explain {
 namespace {
+
+// Every word of the messages that are read (docs/oom_messages.md). What stands in a message and is
+// none of these, no number and no name of a driver's or library's own may be anything: a line of
+// another program that fell in between, a path, a name.
+constexpr std::string_view kWords =
+    "a according active allocate allocated allocating allocation allocations allowed already an "
+    "and "
+    "any are at attempt available avoid backend be because beyond block blocks buffer but by cache "
+    "cached called calling can "
+    "capacity capacty capture card copy could cuda current currently decrease denied desired "
+    "device "
+    "device(s) devices documentation due during e.g env environment error error(s) exceed exceeds "
+    "except "
+    "execution expandable failed failure for fraction fragmentation free from gpu graph graphs has "
+    "have high hip if in including increase insufficient internal is it kernel large larger less "
+    "limit management map mapping max maximum may memory memory_fraction message model more most "
+    "mps "
+    "multiple no non-pytorch not npu number of on only oom or other out peak permanently pool "
+    "pools preemptively private process processes pytorch r ran ratio reached reduce rejected "
+    "request "
+    "requested requesting reserved resources result runtime see segment set setting shared size "
+    "small space startup startup. success system tensor tensors than that the there this to total "
+    "tried try trying unallocated unified unspecified upper usage use used user-supplied using "
+    "utilization value was watermark weight when where which while with without workspace would "
+    "xpu "
+    "you your bytes byte b kb mb gb kib mib gib tib eb 1eb assert internal invalid line "
+    "resource_exhausted defaultcpuallocator per_process_memory_fraction expandable_segments "
+    "max_split_size_mb pytorch_cuda_alloc_conf pytorch_alloc_conf pytorch_hip_alloc_conf "
+    "pytorch_npu_alloc_conf pytorch_mps_high_watermark_ratio true";
+
+// Beginnings of names that belong to drivers, libraries and Python's exceptions.
+constexpr std::array<std::string_view, 16> kOwnNames = {"cuda",
+                                                        "cublas",
+                                                        "cudnn",
+                                                        "cusolver",
+                                                        "cusparse",
+                                                        "nccl",
+                                                        "nvml",
+                                                        "hip",
+                                                        "rocm",
+                                                        "ggml",
+                                                        "cu_",
+                                                        "acl",
+                                                        "ur_result",
+                                                        "ze_result",
+                                                        "torch.outofmemoryerror",
+                                                        "torch.cuda.outofmemoryerror"};
 
 /// A number for each different text.
 class Masks {
@@ -28,26 +76,69 @@ class Masks {
   std::map<std::string, std::size_t, std::less<>> numbers_;
 };
 
-/// Three dots between digits, as in 10.0.0.1.
-bool has_address(std::string_view word) {
-  std::size_t dots = 0;
-  std::size_t digits = 0;
-  for (const char c : word) {
-    if (c >= '0' && c <= '9') {
-      ++digits;
-      continue;
-    }
-    if (c != '.' || digits == 0) dots = 0;
-    if (c == '.' && digits > 0) ++dots;
-    digits = 0;
-    if (dots == 3) return true;
-  }
-  return false;
+std::string lower_case(std::string_view text) {
+  std::string low(text);
+  std::ranges::transform(low, low.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+  });
+  return low;
 }
 
-/// Paths, links, names of models and mail addresses; "GiB/s" is harmless, but not worth a rule.
-bool is_private(std::string_view word) {
-  return word.find_first_of("/\\@") != std::string_view::npos || has_address(word);
+bool is_known_word(const std::string& word) {
+  static const auto known = [] {
+    absl::flat_hash_set<std::string> words;
+    for (std::string_view rest = kWords; !rest.empty();) {
+      const std::size_t end = std::min(rest.find(' '), rest.size());
+      words.emplace(rest.substr(0, end));
+      rest.remove_prefix(std::min(rest.size(), end + 1));
+    }
+    return words;
+  }();
+  return known.contains(word);
+}
+
+/// A word without the punctuation around it.
+std::string_view bare(std::string_view word) {
+  constexpr std::string_view kMarks = ".,;:!?()[]{}<>'\"`=";
+  while (!word.empty() && kMarks.find(word.front()) != std::string_view::npos)
+    word.remove_prefix(1);
+  while (!word.empty() && kMarks.find(word.back()) != std::string_view::npos)
+    word.remove_suffix(1);
+  return word;
+}
+
+bool is_own_name(const std::string& word) {
+  const bool is_name = std::ranges::all_of(word, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == ':' ||
+           c == '(' || c == ')';
+  });
+  return is_name && std::ranges::any_of(kOwnNames, [&word](std::string_view start) {
+           return word.starts_with(start);
+         });
+}
+
+/// "79.25", "1.50GiB", "0x7f00", "100%", "(23.1/79.3".
+bool is_figure(const std::string& word) {
+  return std::ranges::all_of(word,
+                             [](char c) {
+                               return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') ||
+                                      c == '.' || c == ',' || c == '/' || c == '%' || c == 'x' ||
+                                      c == '-' || c == '+' || c == 'g' || c == 'i' || c == 'm' ||
+                                      c == 'k';
+                             }) &&
+         (word.front() >= '0' && word.front() <= '9');
+}
+
+/// Three dots between digits are an address, however much it looks like a figure.
+bool is_address(std::string_view word) {
+  return std::ranges::count(word, '.') >= 3 || std::ranges::count(word, ':') >= 2;
+}
+
+bool is_harmless(std::string_view word) {
+  const std::string plain = lower_case(bare(word));
+  if (plain.empty()) return true;
+  if (is_address(word)) return false;
+  return is_known_word(plain) || is_own_name(plain) || is_figure(plain);
 }
 
 /// The end of `lead` that belongs to the message: "torch.OutOfMemoryError: CUDA ".
@@ -63,7 +154,8 @@ std::string_view kept_lead(std::string_view lead) {
     const std::size_t word_start = blank == std::string_view::npos ? 0 : blank + 1;
     const std::string_view word = front.substr(word_start);
     const bool is_backend = std::ranges::find(kBackends, word) != kBackends.end();
-    if (!is_backend && (!word.ends_with("Error:") || is_private(word))) break;
+    // Exceptions of the program's own could have any name.
+    if (!is_backend && !is_own_name(lower_case(bare(word))) && word != "RuntimeError:") break;
     start = word_start;
   }
   return lead.substr(start);
@@ -76,13 +168,8 @@ class Redactor {
       redact(report.message);
       report.finding = judge_message(report.message);
     }
-    for (stages::Timeline& timeline : explanation.timelines) {
-      timeline.process = processes_.mask("process", timeline.process);
-      for (stages::StageRecord& stage : timeline.stages) {
-        for (stages::StageFact& fact : stage.facts)
-          fact.process = processes_.mask("process", fact.process);
-      }
-    }
+    for (stages::Timeline& timeline : explanation.timelines)
+      redact(timeline);
     return explanation;
   }
 
@@ -100,20 +187,45 @@ class Redactor {
 
   std::string redacted_text(std::string_view text) {
     std::string kept;
-    std::string_view previous;
+    std::string previous;
     while (!text.empty()) {
       const std::size_t end = std::min(text.find(' '), text.size());
       const std::string_view word = text.substr(0, end);
       if (!kept.empty()) kept += ' ';
       // "Process 1234 has ... in use"
-      const bool is_pid = (previous == "Process" || previous == "process") && word != "has";
-      kept += is_pid             ? pids_.mask("pid", word)
-              : is_private(word) ? words_.mask("masked", word)
-                                 : std::string(word);
-      previous = word;
+      const bool is_pid = previous == "process" && !is_known_word(lower_case(bare(word)));
+      kept += is_pid              ? pids_.mask("pid", word)
+              : is_harmless(word) ? std::string(word)
+                                  : words_.mask("masked", word);
+      previous = lower_case(bare(word));
       text.remove_prefix(std::min(text.size(), end + 1));
     }
     return kept;
+  }
+
+  void redact(stages::Timeline& timeline) {
+    timeline.process = processes_.mask("process", timeline.process);
+    // What stands behind a plus is the builder's own.
+    timeline.version = timeline.version.substr(0, timeline.version.find('+'));
+    for (stages::StageRecord& stage : timeline.stages) {
+      for (stages::StageFact& fact : stage.facts) {
+        fact.process = processes_.mask("process", fact.process);
+        fact.label = redacted_label(fact.label);
+      }
+    }
+  }
+
+  /// "CUDA0 weights": the device's name is the log's, and that of a remote one has its host.
+  std::string redacted_label(const std::string& label) {
+    static constexpr std::array<std::string_view, 8> kBackends = {
+        "CUDA", "ROCm", "HIP", "Vulkan", "SYCL", "Metal", "CPU", "MTL"};
+    const std::size_t blank = label.find(' ');
+    const std::string_view first = std::string_view(label).substr(0, blank);
+    const bool is_name = first.find_first_of("0123456789_[") != std::string_view::npos;
+    const bool is_backend = std::ranges::any_of(
+        kBackends, [first](std::string_view name) { return first.starts_with(name); });
+    if (blank == std::string::npos || !is_name || (is_backend && first.size() <= 12)) return label;
+    return words_.mask("masked", first) + label.substr(blank);
   }
 
   Masks processes_;

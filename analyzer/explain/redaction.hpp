@@ -7,10 +7,11 @@
 
 namespace fragscope::explain {
 
-/// The explanation with masks for paths, addresses, and the names and numbers of processes; equal
-/// ones get equal masks ("process-1"), numbered by first appearance, since a hash could be undone
-/// with a list of likely names. Of a message only what the allocator or library wrote is kept, not
-/// the prefix of its log line. Figures, devices and UUIDs stay.
+/// The explanation with masks for every word of a message that is no word of the messages
+/// themselves, no figure and no name of a driver or library, and for the names and numbers of
+/// processes. Equal ones get equal masks ("process-1"), numbered by first appearance, since a hash
+/// could be undone with a list of likely names. The prefix of a message's log line is dropped, and
+/// so is the builder's own part of a version. Figures, devices, UUIDs and time stamps stay.
 [[nodiscard]] Explanation redacted(Explanation explanation);
 
 }  // namespace fragscope::explain

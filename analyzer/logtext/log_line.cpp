@@ -29,8 +29,8 @@ class PrefixReader {
     constexpr int kMaxPieces = 12;
     for (int piece = 0; piece < kMaxPieces; ++piece) {
       skip_blanks();
-      if (!pass_process() && !pass_rank() && !pass_container() && !pass_time() && !pass_stream() &&
-          !pass_level() && !pass_source() && !pass_mark()) {
+      if (!pass_process() && !pass_rank() && !pass_level() && !pass_container() && !pass_time() &&
+          !pass_stream() && !pass_source() && !pass_mark()) {
         break;
       }
     }
@@ -190,21 +190,24 @@ class PrefixReader {
     return false;
   }
 
-  /// "[gpu_worker.py:298]", "core.py:66]", "[loader.cc:12]".
+  /// "[gpu_worker.py:298]", "core.py:66]", "{subprocess.py:93}", "app.run:step:42 - ".
   bool pass_source() {
-    const std::size_t start = rest_.starts_with('[') ? 1 : 0;
+    const std::size_t start = at_char(0, "[{") ? 1 : 0;
     std::size_t at = start;
     constexpr std::size_t kLongest = 80;
     while (at < rest_.size() && at < kLongest &&
-           (is_letter(rest_[at]) || is_digit(rest_[at]) || at_char(at, "_./-<>"))) {
+           (is_letter(rest_[at]) || is_digit(rest_[at]) || at_char(at, "_./-<>:"))) {
       ++at;
     }
-    if (at == start || !at_char(at, ":")) return false;
-    const std::size_t digits_at = ++at;
-    while (at < rest_.size() && is_digit(rest_[at]))
-      ++at;
-    if (at == digits_at || !at_char(at, "]")) return false;
-    rest_.remove_prefix(at + 1);
+    std::size_t digits_at = at;
+    while (digits_at > start && is_digit(rest_[digits_at - 1]))
+      --digits_at;
+    if (digits_at == at || digits_at < start + 2 || rest_[digits_at - 1] != ':') return false;
+    std::size_t length = 0;
+    if (at_char(at, "]}")) length = at + 1;
+    if (start == 0 && rest_.substr(at).starts_with(" - ")) length = at + 3;
+    if (length == 0) return false;
+    rest_.remove_prefix(length);
     return true;
   }
 

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/logtext/log_reader.hpp"
 
-#include "analyzer/ingest/byte_source.hpp"
-
-#include <fcntl.h>
-#include <unistd.h>
+#include "analyzer/logtext/byte_reader.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 #include <vector>
-
-#include <sys/stat.h>
 
 namespace fragscope::logtext {
 namespace {
@@ -31,7 +25,8 @@ class HitFinder {
       : scanner_(scanner)
       , use_(use) {}
 
-  /// Hands over the lines whose phrases begin in text[from, until).
+  /// Hands over the lines whose phrases begin in text[from, until). A line should not be divided
+  /// between two calls: each sees only its own phrases.
   void find(std::string_view text, std::size_t from, std::size_t until) {
     places_.clear();
     scanner_.scan(text, from, until, [this](std::size_t place, std::uint32_t group) {
@@ -47,13 +42,16 @@ class HitFinder {
       counted = place;
       hand_over(text, place, i);
     }
-    newlines_ += count_lines(text.substr(counted, until - counted));
+    newlines_ += count_lines(text.substr(counted, until - std::min(counted, until)));
   }
 
   /// The text moved: what was at `by` is now at 0.
-  void shift(std::size_t by) { handed_until_ -= std::min(handed_until_, by); }
+  void shift(std::size_t by) {
+    handed_until_ -= std::min(handed_until_, by);
+    base_ += by;
+  }
 
-  [[nodiscard]] std::uint64_t lines() const { return newlines_; }
+  [[nodiscard]] std::uint64_t newlines() const { return newlines_; }
 
  private:
   static std::uint64_t count_lines(std::string_view text) {
@@ -69,17 +67,16 @@ class HitFinder {
                  std::min(handed_until_, place));
     const std::size_t end =
         std::min(text.find('\n', place), std::min(text.size(), start + kLongestLine));
-    const std::size_t behind = std::min(text.size(), end + 1);
     const std::size_t front = start - std::min(start, kBeforeBytes);
     std::uint32_t groups = 0;
-    for (std::size_t i = first; i < places_.size() && places_[i].first < end; ++i) {
+    for (std::size_t i = first; i < places_.size() && places_[i].first < end; ++i)
       groups |= 1U << places_[i].second;
-    }
     use_({newlines_ + 1,
+          base_ + start,
           groups,
           text.substr(start, end - start),
           text.substr(front, start - front),
-          text.substr(behind, kBehindBytes / 2)});
+          text.substr(end, kBehindBytes / 2)});
     handed_until_ = end;
   }
 
@@ -87,46 +84,47 @@ class HitFinder {
   const std::function<void(const LineHit&)>& use_;
   std::vector<std::pair<std::size_t, std::uint32_t>> places_;  // where, and of which group
   std::uint64_t newlines_ = 0;
+  std::uint64_t base_ = 0;        // of the text in the log
   std::size_t handed_until_ = 0;  // everything in front of it was handed over
 };
 
-Result<LogTotals> stream_log(int descriptor,
-                             std::uint64_t total_bytes,
-                             HitFinder& finder,
-                             const ingest::ProgressFn& progress) {
+/// Where to stop in text[from, ...), at most at `limit`: in front of a line break, since a phrase
+/// may begin with one; at `limit` where there is none.
+std::size_t line_end_before(std::string_view text, std::size_t from, std::size_t limit) {
+  const std::size_t last = text.substr(0, limit).rfind('\n');
+  return last == std::string_view::npos || last <= from ? limit : last;
+}
+
+Result<LogTotals> stream_log(LogBytes& log, HitFinder& finder, const ingest::ProgressFn& progress) {
   LogTotals totals;
+  totals.encoding = log.encoding;
   std::vector<char> buffer(kChunkBytes + 3 * kBehindBytes);
   std::size_t filled = 0;
   std::size_t scanned = 0;
+  bool ends_within_line = false;
   bool at_end = false;
   while (!at_end) {
-    const ssize_t got = ::read(descriptor, buffer.data() + filled, buffer.size() - filled);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return ingest::system_failure("cannot be read");
-    at_end = got == 0;
-    filled += static_cast<std::size_t>(got);
-    totals.bytes += static_cast<std::uint64_t>(got);
-    if (progress) progress(totals.bytes, std::max(totals.bytes, total_bytes));
+    const auto got = log.reader->read(std::span(buffer).subspan(filled));
+    if (!got) return tl::unexpected<Error>(got.error());
+    at_end = *got == 0;
+    filled += *got;
+    totals.bytes += *got;
+    if (!at_end) ends_within_line = buffer[filled - 1] != '\n';
+    if (progress) progress(*log.stored_read, std::max(*log.stored_read, log.stored_total));
     // Wait for a full buffer, unless the log ends: a pipe gives it in small pieces.
     if (!at_end && filled < buffer.size()) continue;
-    const std::size_t until = at_end ? filled : filled - kBehindBytes;
-    finder.find({buffer.data(), filled}, scanned, until);
+    const std::string_view text(buffer.data(), filled);
+    const std::size_t until =
+        at_end ? filled : line_end_before(text, scanned, filled - kBehindBytes);
+    finder.find(text, scanned, until);
     const std::size_t keep_from = until - std::min(until, kBehindBytes);
     std::memmove(buffer.data(), buffer.data() + keep_from, filled - keep_from);
     finder.shift(keep_from);
     filled -= keep_from;
     scanned = until - keep_from;
   }
-  totals.lines = finder.lines();
+  totals.lines = finder.newlines() + (ends_within_line ? 1 : 0);
   return totals;
-}
-
-bool is_compressed(int descriptor) {
-  unsigned char magic[4] = {};
-  if (::pread(descriptor, magic, sizeof magic, 0) != sizeof magic) return false;
-  const bool gzip = magic[0] == 0x1f && magic[1] == 0x8b;
-  const bool zstd = magic[0] == 0x28 && magic[1] == 0xb5 && magic[2] == 0x2f && magic[3] == 0xfd;
-  return gzip || zstd;
 }
 
 }  // namespace
@@ -136,22 +134,7 @@ Result<LogTotals> read_log(const std::string& path,
                            const std::function<void(const LineHit&)>& use,
                            const ingest::ProgressFn& progress) {
   HitFinder finder(scanner, use);
-  if (path == "-") return stream_log(STDIN_FILENO, 0, finder, progress);
-  const ingest::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.number() < 0) return ingest::system_failure("cannot be opened");
-  struct stat status {};
-  if (::fstat(file.number(), &status) != 0) return ingest::system_failure("cannot be examined");
-  if (S_ISDIR(status.st_mode)) {
-    return failure(ErrorCode::kUnreadable, "is a directory; expected a log");
-  }
-  if (!is_compressed(file.number())) {
-    ::posix_fadvise(file.number(), 0, 0, POSIX_FADV_SEQUENTIAL);
-    return stream_log(file.number(), static_cast<std::uint64_t>(status.st_size), finder, progress);
-  }
-  const Result<ingest::ByteSource> source = ingest::ByteSource::open(path);
-  if (!source) return tl::unexpected<Error>(source.error());
-  const auto bytes = source->bytes();
-  return read_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, scanner, use);
+  return open_log(path).and_then([&](LogBytes log) { return stream_log(log, finder, progress); });
 }
 
 LogTotals read_text(std::string_view text,
@@ -159,7 +142,10 @@ LogTotals read_text(std::string_view text,
                     const std::function<void(const LineHit&)>& use) {
   HitFinder finder(scanner, use);
   finder.find(text, 0, text.size());
-  return {text.size(), finder.lines()};
+  LogTotals totals;
+  totals.bytes = text.size();
+  totals.lines = finder.newlines() + (text.empty() || text.ends_with('\n') ? 0 : 1);
+  return totals;
 }
 
 }  // namespace fragscope::logtext

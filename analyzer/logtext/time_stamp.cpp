@@ -103,7 +103,7 @@ std::optional<Date> pass_date(Cursor& cursor) {
   if (!year && probe.pass("/")) {
     year = probe.number(4, 1970, 2999);
     if (!year || !probe.pass_any("- ")) return std::nullopt;
-  } else if (!probe.pass_any(" T")) {
+  } else if (!probe.pass_any("T") && !probe.pass(", ") && !probe.pass(" ")) {
     return std::nullopt;
   }
   cursor = probe;
@@ -135,8 +135,9 @@ std::optional<Date> pass_glog_date(Cursor& cursor) {
   return date_of(std::nullopt, *month_and_day / 100, *month_and_day % 100);
 }
 
-/// "+02:00" or "-0500".
+/// "Z", "+02:00", "-0500" or " UTC".
 void pass_zone(Cursor& cursor) {
+  if (cursor.pass("Z") || cursor.pass(" UTC")) return;
   Cursor probe = cursor;
   if (!probe.pass_any("+-")) return;
   if (!probe.number(4, 0, 1400)) {
@@ -155,7 +156,7 @@ std::optional<std::int64_t> pass_clock(Cursor& cursor) {
   if (!second) return std::nullopt;
   std::int64_t ms = *hour * kHour + *minute * kMinute + *second * kSecond;
   if (cursor.pass_any(".,")) ms += cursor.thousandths();
-  if (!cursor.pass("Z")) pass_zone(cursor);
+  pass_zone(cursor);
   return ms;
 }
 

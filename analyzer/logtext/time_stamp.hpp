@@ -20,6 +20,7 @@ struct TimeStamp {
 
 /// The time stamp that `text` begins with:
 ///   2025-01-31 10:00:00,123   2025-01-31T10:00:00.123456Z   01-31 10:00:00   10:00:00
+///   2025-01-31, 10:00:00 UTC  Airflow
 ///   01/31/2025-10:00:00       TensorRT-LLM
 ///   Jan 31 10:00:00           syslog, without the host that follows
 ///   E0131 10:00:00.123456     glog, with the letter of the level in front

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/explain/message/message_collector.hpp"
+#include "analyzer/explain/collector/message_collector.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

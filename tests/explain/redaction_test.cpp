@@ -64,6 +64,26 @@ TEST(Redaction, MasksPathsAndAddressesWithinAMessage) {
   EXPECT_THAT(text, Not(HasSubstr("ann@")));
 }
 
+// Lines of other programs fall in between; nothing of them is known to be harmless.
+TEST(Redaction, MasksWhatFellIntoAMessage) {
+  const std::string text(kFigures);
+  const std::size_t middle = text.find("Process 4712");
+  const std::string shown = redacted_message(
+      text.substr(0, middle) + "\nuser=alice project: Falcon token hf_ABCDEFGH customer Acme\n" +
+      text.substr(middle));
+  for (const char* secret : {"alice", "Falcon", "hf_", "Acme", "customer"})
+    EXPECT_THAT(shown, Not(HasSubstr(secret)));
+  EXPECT_THAT(shown, HasSubstr("200.00 MiB is reserved by PyTorch but unallocated"));
+}
+
+TEST(Redaction, DropsTheBuildersPartOfAVersion) {
+  const Explanation explanation = redacted(explain_log_text(
+      "INFO 03-02 10:00:00 [core.py:58] Initializing a V1 LLM engine (v0.11.0+acme.git12) with "
+      "config: model='x'\n"));
+  ASSERT_EQ(explanation.timelines.size(), 1U);
+  EXPECT_EQ(explanation.timelines[0].version, "0.11.0");
+}
+
 TEST(Redaction, MasksTheProcessesOfStages) {
   const Explanation explanation = redacted(explain_log_text(
       "(EngineCore pid=42) INFO 03-02 10:00:00 [core.py:58] Initializing a V1 LLM engine (v0.11.0) "

@@ -32,6 +32,9 @@ TEST(LogLine, ReadsPythonLoggers) {
   expect_prefix("2025-01-31 10:00:00,123 - ERROR - ", "", "2025-01-31 10:00:00,123");
   expect_prefix("2025-01-31 10:00:00 [ERROR] [trainer.py:88] ", "", "2025-01-31 10:00:00");
   expect_prefix("[2025-01-31 10:00:00,123] [INFO] [engine.py:12] ", "", "2025-01-31 10:00:00,123");
+  expect_prefix(
+      "2025-01-31 10:00:00.123 | ERROR    | app.run:step:42 - ", "", "2025-01-31 10:00:00.123");
+  expect_prefix("[2025-01-31, 10:00:00 UTC] {job.py:93} INFO - ", "", "2025-01-31, 10:00:00 UTC");
 }
 
 TEST(LogLine, ReadsVllm) {

@@ -29,6 +29,7 @@ TEST(TimeStamp, ReadsADateWithYear) {
   expect_stamp("2025/01/31 10:00:00.5", kDate + kTenOClock + 500, TimeOrigin::kEpoch);
   expect_stamp("2025-01-31 10:00:00,123", kDate + kTenOClock + 123, TimeOrigin::kEpoch);
   expect_stamp("2025-01-31T10:00:00.123456Z", kDate + kTenOClock + 123, TimeOrigin::kEpoch);
+  expect_stamp("2025-01-31, 10:00:00 UTC", kDate + kTenOClock, TimeOrigin::kEpoch);
   expect_stamp("01/31/2025-10:00:00", kDate + kTenOClock, TimeOrigin::kEpoch);
 }
 

@@ -130,12 +130,14 @@ std::string explain_json(const explain::Explanation& explanation,
                          std::string_view tool_version,
                          const std::string& path,
                          const stages::WeightBound* weights) {
+  const std::string_view encoding = explanation.totals.encoding;
   Json root;
   root["schema"] = 1;
   root["fragscope"] = tool_version;
   root["input"] = {{"path", path},
                    {"input_bytes", explanation.totals.bytes},
-                   {"lines", explanation.totals.lines}};
+                   {"lines", explanation.totals.lines},
+                   {"encoding", encoding.empty() ? Json() : Json(encoding)}};
   root["reports"] = Json::array();
   for (const explain::Report& report : explanation.reports) {
     root["reports"].push_back(report_json(report));

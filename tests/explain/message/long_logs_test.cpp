@@ -2,14 +2,11 @@
 // Logs that are longer than what is held of them at a time: the reader moves along in chunks of 4
 // MiB and keeps 64 KiB around what it scans. Messages at its borders must read as anywhere else.
 #include "tests/explain/message/sample_messages.hpp"
+#include "tests/support/temporary_file.hpp"
 
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,13 +20,8 @@ constexpr std::size_t kKept = std::size_t{64} << 10;
 
 /// The messages of a log in a file, since a text in memory is not read in chunks.
 std::vector<Message> messages_of_file(std::string_view log) {
-  std::string path = ::testing::TempDir() + "long_log_XXXXXX";
-  const int descriptor = ::mkstemp(path.data());
-  EXPECT_GE(descriptor, 0);
-  EXPECT_EQ(::write(descriptor, log.data(), log.size()), static_cast<ssize_t>(log.size()));
-  ::close(descriptor);
-  auto messages = read_messages(path);
-  std::remove(path.c_str());
+  const fragscope::test::TemporaryFile file(log);
+  auto messages = read_messages(file.path());
   EXPECT_TRUE(messages.has_value());
   return messages ? std::move(*messages) : std::vector<Message>{};
 }

@@ -4,8 +4,8 @@
 // them.
 #pragma once
 
+#include "analyzer/explain/collector/message_collector.hpp"
 #include "analyzer/explain/finding_text.hpp"
-#include "analyzer/explain/message/message_collector.hpp"
 
 #include <gtest/gtest.h>
 
