@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -26,13 +27,15 @@
 namespace fragscope::cli {
 namespace {
 
+constexpr const char* kAssumedFormat = "bf16";
+
 struct ExplainArguments {
   std::vector<std::string> files;
   std::string devices;
   std::string model;
   std::string weights;
-  std::string format = "bf16";
-  std::uint32_t gpus = 1;
+  std::string format;
+  std::uint32_t gpus = 0;  ///< 0: not given.
   std::string color = "auto";
   bool record = false;
   bool json = false;
@@ -53,23 +56,46 @@ Result<explain::DeviceList> read_devices(const std::string& path) {
     error.message = "cannot be read; expected the output of nvidia-smi -L";
     return tl::unexpected<Error>(std::move(error));
   }
-  return explain::read_device_list(
+  explain::DeviceList devices = explain::read_device_list(
       std::string_view(listing).substr(0, static_cast<std::size_t>(file.gcount())));
+  if (devices.empty()) {
+    Error error;
+    error.code = ErrorCode::kForeign;
+    error.source = path;
+    error.message =
+        "names no device; expected the output of nvidia-smi -L, as 'GPU 0: NAME (UUID: "
+        "GPU-...)'";
+    return tl::unexpected<Error>(std::move(error));
+  }
+  return devices;
 }
 
-Result<std::optional<stages::WeightBound>> read_weights(const ExplainArguments& arguments) {
-  const auto some = [](stages::WeightBound bound) { return std::optional(std::move(bound)); };
-  if (!arguments.model.empty()) return stages::bound_from_folder(arguments.model).map(some);
-  if (!arguments.weights.empty()) {
-    return stages::bound_from_parameters(arguments.weights, arguments.format).map(some);
+Result<std::optional<report::Weights>> read_weights(const ExplainArguments& arguments) {
+  const bool is_given = !arguments.model.empty() || !arguments.weights.empty();
+  if (!is_given && arguments.gpus > 0) {
+    return failure(ErrorCode::kUsage, "--gpus needs --model or --weights");
   }
-  return std::optional<stages::WeightBound>{};
+  if (arguments.weights.empty() && !arguments.format.empty()) {
+    return failure(ErrorCode::kUsage, "--format needs --weights");
+  }
+  if (!is_given) return std::optional<report::Weights>{};
+  const bool is_assumed = arguments.model.empty() && arguments.format.empty();
+  auto bound = arguments.model.empty()
+                   ? stages::bound_from_parameters(arguments.weights,
+                                                   is_assumed ? kAssumedFormat : arguments.format)
+                   : stages::bound_from_folder(arguments.model);
+  if (!bound) return tl::unexpected<Error>(bound.error());
+  if (is_assumed) {
+    bound->notes.push_back(
+        fmt::format("{} is assumed, since --format does not say", kAssumedFormat));
+  }
+  return std::optional(report::Weights{std::move(*bound), std::max(arguments.gpus, 1U)});
 }
 
 /// What is known beside the logs.
 struct Beside {
   explain::DeviceList devices;
-  std::optional<stages::WeightBound> weights;
+  std::optional<report::Weights> weights;
 };
 
 Result<void> explain_file(const std::string& path,
@@ -88,17 +114,17 @@ Result<void> explain_file(const std::string& path,
   const std::string shown_path = arguments.redact ? "(masked)" : path;
   if (arguments.json) {
     fmt::print("{}\n",
-               report::explain_json(explanation,
-                                    FRAGSCOPE_VERSION,
-                                    shown_path,
-                                    beside.weights ? &*beside.weights : nullptr));
+               report::explain_json(explanation, FRAGSCOPE_VERSION, shown_path, beside.weights));
   } else if (arguments.record) {
-    fmt::print("{}", report::diagnostic_record(explanation, shown_path, beside.devices));
+    fmt::print("{}",
+               report::diagnostic_record(explanation, shown_path, beside.devices, beside.weights));
   } else {
     const report::Paint paint(wants_colour(arguments.color));
     fmt::print("{}", report::explain_text(explanation, shown_path, paint));
     if (beside.weights) {
-      fmt::print("{}", report::weights_text(*beside.weights, arguments.gpus, explanation, paint));
+      fmt::print(
+          "{}",
+          report::weights_text(beside.weights->bound, beside.weights->devices, explanation, paint));
     }
   }
   return {};
@@ -110,7 +136,7 @@ int run_explain(const ExplainArguments& arguments) {
       read_devices(arguments.devices)
           .map([&beside](explain::DeviceList devices) { beside.devices = std::move(devices); })
           .and_then([&arguments] { return read_weights(arguments); })
-          .map([&beside](std::optional<stages::WeightBound> weights) {
+          .map([&beside](std::optional<report::Weights> weights) {
             beside.weights = std::move(weights);
           });
   if (!known) return complain(known.error());
@@ -131,9 +157,10 @@ void add_explain_command(CLI::App& app, std::function<int()>& run) {
   CLI::App* command = app.add_subcommand(
       "explain", "Find out-of-memory messages in logs and say what their numbers prove");
   command->add_option("FILE", arguments->files, "Logs; - is standard input, also without a FILE");
-  command->add_flag("--record",
-                    arguments->record,
-                    "Print a short diagnostic record of the last failure, for an issue");
+  auto* record =
+      command->add_flag("--record",
+                        arguments->record,
+                        "Print a short diagnostic record of the last failure, for an issue");
   command->add_option(
       "--devices", arguments->devices, "Take UUIDs from this file (the output of nvidia-smi -L)");
   auto* model = command->add_option("--model",
@@ -143,14 +170,16 @@ void add_explain_command(CLI::App& app, std::function<int()>& run) {
   command
       ->add_option("--weights", arguments->weights, "The same from a number of parameters, as 70B")
       ->excludes(model);
-  command->add_option(
-      "--format", arguments->format, "Format of --weights: fp32, bf16, fp8, int4, ...");
+  command->add_option("--format",
+                      arguments->format,
+                      "Format of --weights: fp32, bf16 (the default), fp8, int4, ...");
   command
       ->add_option("--gpus", arguments->gpus, "Devices that share the weights evenly (default 1)")
       ->check(CLI::Range(1, 100000));
   command->add_flag(
       "--redact", arguments->redact, "Mask paths, addresses, processes and what precedes messages");
-  command->add_flag("--json", arguments->json, "One JSON object a file, one line each");
+  command->add_flag("--json", arguments->json, "One JSON object a file, one line each")
+      ->excludes(record);
   command->add_option("--color", arguments->color, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   command->callback([arguments, &run] {

@@ -19,12 +19,26 @@ std::string shown(const std::optional<Bounds>& bounds) {
   return bounds ? explain::shown(*bounds) : std::string("an unprinted amount");
 }
 
+/// A process in its own pid namespace does not recognise itself in NVML's list.
+bool is_likely_self(const Figures& f, const ProcessUse& use) {
+  return f.reserved && !f.process && use.bytes.low > f.reserved->low &&
+         use.bytes.high < f.reserved->high + 3 * kGiB;
+}
+
 std::string idle_text(const Figures& f) {
-  return fmt::format("{} free and {} held but idle", shown(f.free), shown(f.gap));
+  if (f.free) return fmt::format("{} free and {} held but idle", shown(f.free), shown(f.gap));
+  return fmt::format("at most {} free, by what the card has, and {} held but idle",
+                     show_bytes(possible_free(f).high),
+                     shown(f.gap));
+}
+
+/// How far the two may lie apart, whichever is larger.
+std::string apart(Bounds left, Bounds right) {
+  return show_bytes(std::max((left - right).high, (right - left).high));
 }
 
 std::string capacity_text(const Figures& f) {
-  const std::uint64_t idle = (f.free ? f.free->high : 0) + (f.gap ? f.gap->high : 0);
+  const std::uint64_t idle = (possible_free(f) + f.gap.value_or(Bounds{})).high;
   const std::uint64_t smallest = f.tensor->low;
   return fmt::format(
       "Out of memory, not fragmented: {} come to less than the {} asked for, at least "
@@ -34,14 +48,39 @@ std::string capacity_text(const Figures& f) {
       show_bytes(smallest > idle ? smallest - idle : 0));
 }
 
+/// What this process holds beside its allocator, if that is printed: by its own line, or by the
+/// only process in the list where its size fits this one (in a container it does not know itself).
+std::optional<Bounds> own_outside(const Figures& f) {
+  if (!f.reserved) return std::nullopt;
+  if (f.process && f.process->low >= f.reserved->low) return *f.process - *f.reserved;
+  if (f.process || f.processes.size() != 1 || !is_likely_self(f, f.processes.front())) {
+    return std::nullopt;
+  }
+  return f.processes.front().bytes - *f.reserved;
+}
+
+/// Whether most of the memory outside the allocator is this process's own.
+bool outside_is_own(const Figures& f) {
+  const auto outside = outside_bytes(f);
+  const auto own = own_outside(f);
+  return outside && own && own->low >= outside->high / 2;
+}
+
 std::string external_text(const Figures& f) {
-  return fmt::format(
+  std::string text = fmt::format(
       "Memory outside this allocator is decisive: {} of {} are neither free nor held by "
       "it. {} do not reach {}; without the memory outside they would.",
       shown(outside_bytes(f)),
       shown(f.total),
       idle_text(f),
       shown(f.request));
+  if (outside_is_own(f)) {
+    text += fmt::format(
+        " By the processes listed {} of it are this process's own: its context, libraries, or "
+        "another allocator in it.",
+        shown(own_outside(f)));
+  }
+  return text;
 }
 
 std::string possible_text(const Figures& f, Basis basis) {
@@ -95,12 +134,24 @@ std::string not_explained_text(const Message& message) {
         shown(f.request),
         shown(f.limit));
   }
+  if (const auto wanted = undecided_limit(f)) {
+    return fmt::format(
+        "What was free does not explain it: {} were free and {} asked for. The limit may: {} "
+        "held and asked for against {} allowed, within {} either way by rounding. Otherwise a "
+        "refusal by the driver, a quota, or memory that moved meanwhile; never fragmentation.",
+        shown(f.free),
+        shown(f.request),
+        shown(*wanted),
+        shown(f.limit),
+        apart(*wanted, *f.limit));
+  }
   return fmt::format(
-      "The allocator's figures do not explain it: {} were free and {} asked for. A "
-      "limit that is not printed, a refusal by the driver, a quota, or memory that "
-      "moved meanwhile (free is read after the failure); never fragmentation.",
+      "The allocator's figures do not explain it: {} were free and {} asked for. A {}refusal by "
+      "the driver, a quota, or memory that moved meanwhile (free is read after the failure); "
+      "never fragmentation.",
       shown(f.free),
-      shown(f.request));
+      shown(f.request),
+      f.limit ? "" : "limit that is not printed, a ");
 }
 
 std::string undecidable_mps_text(const Figures& f) {
@@ -111,6 +162,33 @@ std::string undecidable_mps_text(const Figures& f) {
       shown(f.other_allocations),
       shown(f.request),
       shown(f.limit));
+}
+
+/// The pairs of figures of which rounding leaves open which is larger, and by how much.
+std::string undecided_pairs(const Figures& f) {
+  std::string text;
+  const auto add = [&text](const std::string& pair) { text += (text.empty() ? "" : "; ") + pair; };
+  if (const auto wanted = undecided_limit(f)) {
+    add(fmt::format("{} held and asked for against {} allowed, within {} either way",
+                    shown(*wanted),
+                    shown(f.limit),
+                    apart(*wanted, *f.limit)));
+  }
+  if (f.free->high >= f.request->low && f.free->low < f.request->high) {
+    add(fmt::format("{} free against {} asked for, within {} either way",
+                    shown(f.free),
+                    shown(f.request),
+                    apart(*f.free, *f.request)));
+  }
+  const Bounds idle = *f.free + *f.gap;
+  if (idle.high >= f.tensor->low && idle.low < f.request->high) {
+    add(fmt::format("{} against {} asked for (tensors from {} on print that), at most {} short",
+                    idle_text(f),
+                    shown(f.request),
+                    show_bytes(f.tensor->low),
+                    show_bytes(f.request->high - idle.low)));
+  }
+  return text;
 }
 
 std::string undecidable_text(const Message& message) {
@@ -138,15 +216,7 @@ std::string undecidable_text(const Message& message) {
         shown(f.request),
         shown(f.free));
   }
-  const Bounds idle = *f.free + *f.gap;
-  const std::uint64_t margin = f.request->high > idle.low ? f.request->high - idle.low : 0;
-  return fmt::format(
-      "Not decidable from the printed figures: {} against {} asked for (tensors from {} "
-      "on print that); at most {} decide.",
-      idle_text(f),
-      shown(f.request),
-      show_bytes(f.tensor->low),
-      show_bytes(margin));
+  return "Not decidable from the printed figures: " + undecided_pairs(f) + '.';
 }
 
 std::string inconsistent_text(const Figures& f) {
@@ -167,25 +237,45 @@ std::string no_numbers_text(const Message& message) {
            "composed and its assertion took the message's place: size and cause are not in the "
            "text.";
   }
+  if (message.shape == Shape::kDoubtful) {
+    return "This error is seen where memory is short, but has other causes, too; the text has no "
+           "figures.";
+  }
+  if (message.shape == Shape::kHost) {
+    return fmt::format("An allocation of the host's memory failed, not of a device's; {}.",
+                       f.request ? fmt::format("{} were asked for", shown(f.request))
+                                 : std::string("the text has no figures"));
+  }
+  std::string of_card = f.total ? fmt::format(
+                                      " Of {} in all, {} are free and {} held by this "
+                                      "allocator.",
+                                      shown(f.total),
+                                      shown(f.free),
+                                      shown(f.reserved))
+                                : std::string();
+  if (!f.request && !message.unreadable.empty()) {
+    return fmt::format("A figure cannot be read as it is printed ({}), so there is no verdict.{}",
+                       fmt::join(message.unreadable, ", "),
+                       of_card);
+  }
   if (f.request) {
     return fmt::format(
         "Only what was asked for is printed ({}): no verdict without the device's "
         "figures.",
         shown(f.request));
   }
-  if (f.total) {
-    return fmt::format(
-        "What was asked for is not in the text. Of {} in all, {} are free and {} held by "
-        "this allocator.",
-        shown(f.total),
-        shown(f.free),
-        shown(f.reserved));
-  }
+  if (f.total) return "What was asked for is not in the text." + of_card;
   return "An allocation failed for want of memory; the text has no figures.";
 }
 
 std::string check_text(const Message& message) {
   const Figures& f = message.figures;
+  if (message.shape == Shape::kAttempt && !f.total) {
+    return fmt::format(
+        "One attempt of the allocator that found no room ({} asked for); it goes on after it, so "
+        "this alone is no failure.",
+        shown(f.request));
+  }
   if (message.shape == Shape::kAttempt) {
     return fmt::format(
         "One attempt of the allocator that the driver refused ({} free of {}); it goes on "
@@ -220,9 +310,7 @@ void add_outside_notes(const Message& message,
                     shown(*f.process - *f.reserved)));
   }
   for (const ProcessUse& use : f.processes) {
-    // A process in its own pid namespace does not recognise itself in NVML's list.
-    const bool fits = f.reserved && !f.process && use.bytes.low > f.reserved->low &&
-                      use.bytes.high < f.reserved->high + 3 * kGiB;
+    const bool fits = is_likely_self(f, use);
     notes.push_back(
         fmt::format("process {} uses {}{}",
                     use.pid,
@@ -245,14 +333,35 @@ void add_pressure_note(const Message& message,
   }
 }
 
-void add_limit_note(const Message& message, std::vector<std::string>& notes) {
+void add_limit_note(const Message& message,
+                    const Finding& finding,
+                    std::vector<std::string>& notes) {
   const Figures& f = message.figures;
   if (!f.limit) return;
-  if (f.total && f.limit->high >= f.total->low) {
+  if (f.total && f.limit->low > f.total->high) {
+    notes.push_back(fmt::format("the limit of {} is more than the card has, so it adds nothing",
+                                shown(f.limit)));
+  } else if (f.total && f.limit->high >= f.total->low) {
     notes.push_back("the limit equals the card, so it adds nothing");
   } else if (f.reserved && f.request && (*f.reserved + *f.request).high <= f.limit->low) {
     notes.push_back(fmt::format("the limit of {} does not bind", shown(f.limit)));
+  } else if (undecided_limit(f) && finding.kind != Kind::kUndecidable &&
+             finding.kind != Kind::kNotExplained) {
+    notes.push_back(
+        fmt::format("within rounding the limit of {} may have refused it", shown(f.limit)));
   }
+}
+
+// Small and large requests have segments of their own.
+void add_small_note(const Message& message, std::vector<std::string>& notes) {
+  const Figures& f = message.figures;
+  const bool is_small = (message.shape == Shape::kOld || message.shape == Shape::kNew) &&
+                        f.request && f.tensor && f.request->high > policy::kSmallSize &&
+                        f.tensor->high <= policy::kSmallSize;
+  if (!is_small || !f.gap || f.gap->low < 16 * kMiB) return;
+  notes.push_back(
+      "tensors of up to 1 MiB are served from small segments of 2 MiB only; what is idle in larger "
+      "segments cannot help");
 }
 
 /// How to record what the text does not say; empty if this writer cannot.
@@ -322,6 +431,7 @@ std::string shown(const Bounds& bounds) {
   while (bounds.high / 1024 >= unit)
     unit *= 1024;
   const std::uint64_t rounding = std::max(bounds.high / 128, unit / 99);
+  if (bounds.low >= policy::kUnlimited - 1) return "over 16 EiB";
   if (low == high || bounds.high - bounds.low <= rounding) return show_bytes(middle);
   return low + " to " + high;
 }
@@ -331,6 +441,21 @@ std::optional<Bounds> outside_bytes(const Figures& figures) {
   // More than the card has: the figures contradict each other, or the driver pages.
   if ((*figures.free + *figures.reserved).low > figures.total->high) return std::nullopt;
   return *figures.total - *figures.free - *figures.reserved;
+}
+
+Bounds possible_free(const Figures& figures) {
+  if (figures.free) return *figures.free;
+  if (!figures.total || !figures.reserved) return {0, policy::kUnlimited};
+  return {0, (*figures.total - *figures.reserved).high};
+}
+
+std::optional<Bounds> undecided_limit(const Figures& figures) {
+  // What is allocated is reserved at least.
+  const auto& held = figures.reserved ? figures.reserved : figures.allocated;
+  if (!figures.limit || !figures.request || !held) return std::nullopt;
+  const Bounds wanted = *held + *figures.request;
+  const bool is_open = wanted.low <= figures.limit->high && wanted.high > figures.limit->low;
+  return is_open ? std::optional(wanted) : std::nullopt;
 }
 
 std::string finding_text(const Message& message, const Finding& finding) {
@@ -381,7 +506,12 @@ std::vector<std::string> finding_notes(const Message& message, const Finding& fi
   std::vector<std::string> notes;
   if (message.cut_short)
     notes.push_back("the message is cut short; figures behind the cut are missing");
-  add_limit_note(message, notes);
+  if (!message.unreadable.empty() && f.request) {
+    notes.push_back(
+        fmt::format("not readable as printed: {}", fmt::join(message.unreadable, ", ")));
+  }
+  add_limit_note(message, finding, notes);
+  add_small_note(message, notes);
   add_pressure_note(message, finding, notes);
   add_outside_notes(message, finding, notes);
   if (f.private_pools && f.private_pools->high > 0) {
@@ -429,7 +559,11 @@ std::vector<std::string> next_steps(const Message& message, const Finding& findi
     steps.push_back(
         fmt::format("{}, and the limits of the container, the card's slice or vGPU", tool.memory));
   } else if (finding.kind == Kind::kExternal) {
-    steps.push_back(fmt::format("{} at the failure", tool.processes));
+    steps.push_back(
+        outside_is_own(message.figures)
+            ? std::string("what else in this process takes device memory: its libraries' own "
+                          "figures, or a profile of its driver allocations")
+            : fmt::format("{} at the failure", tool.processes));
   } else if (open && recording.empty()) {
     steps.push_back(fmt::format("{} just before the failure", tool.memory));
   }

@@ -15,6 +15,13 @@ namespace fragscope::explain {
 /// X = total - free - reserved: memory outside this allocator. Empty if a figure is missing.
 [[nodiscard]] std::optional<Bounds> outside_bytes(const Figures& figures);
 
+/// What the driver may have had free. Where that is not printed, anything up to the rest of the
+/// card.
+[[nodiscard]] Bounds possible_free(const Figures& figures);
+
+/// What is held and asked for together, where it is within rounding of the printed limit.
+[[nodiscard]] std::optional<Bounds> undecided_limit(const Figures& figures);
+
 [[nodiscard]] std::string finding_text(const Message& message, const Finding& finding);
 [[nodiscard]] std::vector<std::string> finding_notes(const Message& message,
                                                      const Finding& finding);

@@ -94,7 +94,7 @@ class Judge {
     const Bounds wanted = *held + *figures_.request;
     if (surely_more(wanted, *figures_.limit)) {
       fire(Kind::kLimit);
-    } else if (wanted.high > figures_.limit->low) {
+    } else if (undecided_limit(figures_)) {
       fire(Kind::kUndecidable);
     }
   }
@@ -109,13 +109,7 @@ class Judge {
   // Rules 5 and 7: could what is idle have reached the request at all?
   void check_reach() {
     if (!figures_.gap) return fire(Kind::kUndecidable);
-    // Without a free figure anything up to the rest of the card may have been free.
-    Bounds free{0, policy::kUnlimited};
-    if (figures_.free) {
-      free = *figures_.free;
-    } else if (figures_.total && figures_.reserved) {
-      free.high = (*figures_.total - *figures_.reserved).high;
-    }
+    const Bounds free = possible_free(figures_);
     const Bounds idle = free + *figures_.gap;
     if (surely_less(idle, {figures_.tensor->low, figures_.tensor->low})) {
       fire(outside_decides(idle) ? Kind::kExternal : Kind::kCapacity);

@@ -375,7 +375,7 @@ void Start::settle(Stage reached, bool served, const logtext::LogLine& line) {
     }
     if (failure.progress.ready()) continue;
     const auto stage = decide_stage(failure, host_traits()).stage;
-    const bool beyond = stage && merged_.before(*stage, reached);
+    const bool beyond = stage && (merged_.before(*stage, reached) || (served && *stage == reached));
     // A server that becomes ready has survived what failed before; so has a single process that
     // comes to a later stage, or goes back to try another layout.
     const bool again = reached == Stage::kWeightPlacement && stage == Stage::kRuntimePreparation;
@@ -425,7 +425,8 @@ Timeline Start::timeline_of(const Failure* failure) const {
   const Engine engine = shown_engine(failure, decision);
   timeline.engine = engine == Engine::kNone ? "unknown" : traits(engine).name;
   if (engine == version_engine_) timeline.version = version_;
-  timeline.ready = merged_.ready() || timeline.failing == Stage::kRequests;
+  // What failed before the end of the start-up ended it.
+  timeline.ready = timeline.failing ? timeline.failing == Stage::kRequests : merged_.ready();
   timeline.last_completed = timeline.failing ? completed_before(*failure, *timeline.failing)
                                              : merged_.last_completed(std::nullopt);
   for (const Stage stage : kAllStages) {

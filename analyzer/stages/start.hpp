@@ -4,7 +4,7 @@
 #pragma once
 
 #include "analyzer/logtext/log_line.hpp"
-#include "analyzer/stages/failure.hpp"
+#include "analyzer/stages/failure/failure.hpp"
 #include "analyzer/stages/progress.hpp"
 #include "analyzer/stages/timeline_builder.hpp"
 #include "analyzer/stages/vocabulary/phrase.hpp"

@@ -2,6 +2,7 @@
 #include "analyzer/stages/timeline_builder.hpp"
 
 #include "analyzer/stages/fact.hpp"
+#include "analyzer/stages/failure/memory_words.hpp"
 #include "analyzer/stages/start.hpp"
 #include "analyzer/stages/vocabulary/bar.hpp"
 #include "analyzer/stages/vocabulary/frame.hpp"
@@ -26,22 +27,10 @@ bool may_be_one(Engine a, Engine b) {
   return is_llama(a) && is_llama(b);
 }
 
-/// Whether the words are a warning of what may come: "this could lead to CUDA out of memory".
-bool only_warns(std::string_view text, std::string_view phrase) {
-  if (text.find("out of resource") != std::string_view::npos) return true;  // Triton's own limits
-  const std::size_t at = text.find(phrase);
-  const std::size_t begin = at > 48 ? at - 48 : 0;
-  const std::string_view before = text.substr(begin, at - begin);
-  for (const std::string_view word :
-       {" may ", " might ", " could ", " can ", "avoid", "prevent", "risk of", "If you "}) {
-    if (before.find(word) != std::string_view::npos) return true;
-  }
-  return text.substr(at + phrase.size()).starts_with(" errors");
-}
-
 /// Whether the line itself says that the failure in it was survived.
 bool says_survived(std::string_view text) {
-  for (const std::string_view word : {"retrying", "falling back", "Falling back", "skipping"}) {
+  for (const std::string_view word :
+       {"retrying", "falling back", "Falling back", "skipping", "ignored", "ignoring"}) {
     if (text.find(word) != std::string_view::npos) return true;
   }
   return false;
@@ -241,7 +230,6 @@ void TimelineBuilder::Impl::take_method(const Phrase& phrase, const logtext::Log
 }
 
 void TimelineBuilder::Impl::take_out_of_memory(const Phrase& phrase, const logtext::LogLine& line) {
-  if (only_warns(line.text, phrase.text)) return;
   if (absorbing_) {
     absorbing_ = false;
     forget_traceback(line.process);
@@ -363,7 +351,10 @@ void TimelineBuilder::Impl::add_line(const logtext::LogLine& line) {
         phrase->meaning == Meaning::kOutOfMemory || phrase->meaning == Meaning::kException;
     // Such messages have several of the words in one line.
     if (again && out_of_memory) continue;
-    out_of_memory = out_of_memory || phrase->meaning == Meaning::kOutOfMemory;
+    if (phrase->meaning == Meaning::kOutOfMemory) {
+      if (!tells_of_failure(line.text)) continue;
+      out_of_memory = true;
+    }
     take(*phrase, line);
   }
 }

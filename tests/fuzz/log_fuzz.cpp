@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,8 +29,9 @@ void report_all(const Explanation& explanation) {
   const std::string text = fragscope::report::explain_text(
       explanation, "input", fragscope::report::Paint(/*enabled=*/false));
   must(text.find('\x1b') == std::string::npos);
-  must(fragscope::report::diagnostic_record(explanation, "input", {}).size() < 64U << 10);
-  const std::string json = fragscope::report::explain_json(explanation, "0", "input", nullptr);
+  must(fragscope::report::diagnostic_record(explanation, "input", {}, std::nullopt).size() <
+       64U << 10);
+  const std::string json = fragscope::report::explain_json(explanation, "0", "input", std::nullopt);
   must(json.find('\n') == std::string::npos);
 }
 

@@ -14,6 +14,9 @@
 
 namespace fragscope::explain {
 
+/// Stands for a size that no 64 bits hold. One less than "not available".
+inline constexpr std::uint64_t kBeyondBytes = policy::kUnlimited - 1;
+
 class JoinedCursor {
  public:
   JoinedCursor(std::string_view text, std::size_t at)
@@ -31,8 +34,12 @@ class JoinedCursor {
   /// A whole number, possibly broken in two lines.
   [[nodiscard]] std::optional<std::uint64_t> count();
   /// "4.94 GiB" as the interval that prints so, "512 bytes" exactly. "GB" and "MB" are powers of
-  /// 1024 in the messages that have them. The upper end 2^64 - 1 stands for "not available".
+  /// 1024 in the messages that have them. "1,024.00" and "1,95" are read, "1,024" is not: it may be
+  /// either. The upper end 2^64 - 1 stands for "not available", which is printed as 2^64 bytes.
   [[nodiscard]] std::optional<model::Bounds> size();
+  /// Passes what stands for a size but cannot be read as one, "nan GiB" or "-1.00 GiB", and returns
+  /// it; else stays and returns nothing.
+  [[nodiscard]] std::string unreadable_size();
   /// "6.12/23.65 GiB": two figures of one unit.
   [[nodiscard]] std::optional<std::pair<model::Bounds, model::Bounds>> size_pair();
   /// Text up to a blank.
@@ -41,7 +48,7 @@ class JoinedCursor {
  private:
   /// Index behind a break at `at`, or `at` itself.
   [[nodiscard]] std::size_t behind_break(std::size_t at) const;
-  [[nodiscard]] std::string number_text();
+  [[nodiscard]] std::string number_text(bool with_commas);
   [[nodiscard]] std::optional<int> unit_power();
 
   std::string_view text_;

@@ -29,6 +29,8 @@ enum class Shape : std::uint8_t {
   kRejected,  ///< preemptively, by per_process_memory_fraction
   kRequest,   ///< Only what was asked for is printed.
   kBare,      ///< An error of the driver, a library or another framework, without figures.
+  kHost,      ///< The host's memory, not a device's.
+  kDoubtful,  ///< An error that is seen where memory is short, but has other causes, too.
   kReplaced,  ///< An NVML assertion that took the message's place.
   kCheck,     ///< A start-up check, no failed allocation.
   kAttempt,   ///< One attempt of the allocator that failed, with exact figures; it may go on.
@@ -65,9 +67,10 @@ struct Message {
   std::string process;  ///< Of the log line's prefix.
   std::string time;     ///< Time stamp of the log line, as printed; empty if it has none.
   Figures figures;
-  std::string text;        ///< Cleaned and joined, cut at a bounded length.
-  std::size_t lead = 0;    ///< Bytes of it that stand on the line in front of the message.
-  bool cut_short = false;  ///< The text ends before its last figure.
+  std::string text;      ///< Cleaned and joined, cut at a bounded length.
+  std::size_t lead = 0;  ///< Bytes of it that stand on the line in front of the message.
+  std::vector<std::string> unreadable;  ///< Figures that cannot be read as they are printed.
+  bool cut_short = false;               ///< The text ends before its last figure.
 };
 
 }  // namespace fragscope::explain

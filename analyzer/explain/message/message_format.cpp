@@ -101,6 +101,11 @@ std::string format_of(const Message& message, std::string_view text) {
         return std::string(kForeignFormat);
       }
       break;
+    case Shape::kHost:
+      if (has(text, "DefaultCPUAllocator")) break;
+      return "operating system or library; host memory";
+    case Shape::kDoubtful:
+      return "driver, runtime or library; no figures";
     case Shape::kBare:
       if (has(text, "ggml") || has(text, "OOMwhenallocating")) return std::string(kForeignFormat);
       if (!has(text, "OutOfMemoryError")) return "driver, runtime or library; no figures";
@@ -122,7 +127,8 @@ std::string format_of(const Message& message, std::string_view text) {
 
 Bounds tensor_behind(Bounds request) {
   constexpr std::uint64_t kOldStep = 128 * kKiB;
-  const bool is_figure = request.low <= request.high;
+  constexpr std::uint64_t kMost = policy::kUnlimited / 2;  // beyond it nothing is rounded up
+  const bool is_figure = request.low <= request.high && request.high <= kMost;
   if (!is_figure) return request;
   const auto contains = [request](std::uint64_t bytes) {
     return request.low <= bytes && bytes <= request.high;

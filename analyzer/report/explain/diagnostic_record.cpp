@@ -3,6 +3,8 @@
 
 #include "analyzer/explain/finding_text.hpp"
 #include "analyzer/recording/byte_size.hpp"
+#include "analyzer/report/explain/explain_text.hpp"
+#include "analyzer/report/explain/figure_labels.hpp"
 #include "analyzer/report/frame_text.hpp"
 
 #include <fmt/format.h>
@@ -80,16 +82,24 @@ struct FigureLine {
   bool expected;  ///< Every complete message of PyTorch has it.
 };
 
-std::string numbers_text(const Figures& figures) {
-  const std::array<FigureLine, 10> lines = {{
-      {"request", figures.request, "allocator: asked of the driver, as printed", true},
+std::string numbers_text(const Message& message) {
+  const Figures& figures = message.figures;
+  const FigureLabels labels = figure_labels(message);
+  // No gap exists where nothing is said to be reserved.
+  const bool is_device = message.shape != explain::Shape::kHost;
+  const bool has_gap =
+      is_device && message.shape != explain::Shape::kAsync && message.shape != explain::Shape::kMps;
+  const bool has_card = is_device && message.shape != explain::Shape::kMps;
+  const std::array<FigureLine, 11> lines = {{
+      {"request", figures.request, labels.request, true},
       {"tensor behind it", figures.tensor, "derived: sizes for which that is printed", false},
-      {"device total", figures.total, "driver", true},
-      {"device free", figures.free, "driver, read after the failure", true},
-      {"allocated", figures.allocated, "allocator: live blocks", true},
-      {"gap", figures.gap, "allocator: held, not live", true},
+      {"device total", figures.total, labels.total, has_card},
+      {"device free", figures.free, labels.free, has_card},
+      {"allocated", figures.allocated, labels.allocated, is_device},
+      {"gap", figures.gap, "allocator: held, not live", has_gap},
       {"in private pools", figures.private_pools, "allocator: part of the gap", false},
-      {"limit", figures.limit, "allocator: of this process", false},
+      {"other allocations", figures.other_allocations, "outside this allocator", false},
+      {"limit", figures.limit, labels.limit, false},
       {"this process", figures.process, "NVML", false},
       {"outside", explain::outside_bytes(figures), "derived: total - free - reserved", false},
   }};
@@ -106,6 +116,9 @@ std::string numbers_text(const Figures& figures) {
     } else if (line.expected) {
       missing += fmt::format("{}{}", missing.empty() ? "" : ", ", line.name);
     }
+  }
+  for (const std::string& unreadable : message.unreadable) {
+    text += fmt::format("- not readable as printed: {}\n", printable(unreadable));
   }
   return text + fmt::format("- missing from the text: {}\n", missing.empty() ? "nothing" : missing);
 }
@@ -136,9 +149,8 @@ std::string stages_text(const Explanation& explanation) {
   for (std::size_t i = first; i < timelines.size(); ++i) {
     const stages::Timeline& timeline = timelines[i];
     const std::string engine =
-        fmt::format("{}{}{}",
+        fmt::format("{} {}",
                     timeline.engine,
-                    timeline.version.empty() ? "" : " ",
                     timeline.version.empty() ? "(version not in the log)" : timeline.version);
     text += fmt::format("- {}: last completed stage {}, failing stage {}, {}\n",
                         printable(engine),
@@ -156,11 +168,25 @@ std::string list_text(const std::vector<std::string>& items) {
   return text;
 }
 
+std::string weights_section(const Weights& weights, const Explanation& explanation) {
+  const stages::WeightBound& bound = weights.bound;
+  std::string text = fmt::format("\n### Weights\n\n- at least {}, {} bytes, in the whole model\n",
+                                 model::show_bytes(bound.bytes),
+                                 show_count(bound.bytes));
+  if (bound.sources.size() == 1) {
+    text += fmt::format("- from {}\n", printable(bound.sources.front().source));
+  } else {
+    text += fmt::format("- from {} files\n", show_count(bound.sources.size()));
+  }
+  return text + list_text(bound.notes) + list_text(cards_text(bound, weights.devices, explanation));
+}
+
 }  // namespace
 
 std::string diagnostic_record(const Explanation& explanation,
                               const std::string& path,
-                              const explain::DeviceList& devices) {
+                              const explain::DeviceList& devices,
+                              const std::optional<Weights>& weights) {
   const Report* report = last_failure(explanation);
   if (report == nullptr) return "no failed allocation in " + printable(path) + "\n";
   const Message& message = report->message;
@@ -175,9 +201,10 @@ std::string diagnostic_record(const Explanation& explanation,
   text +=
       "\n### Numbers\n\nEach with its layer; layers overlap and are never added. A range is "
       "what the printed rounding allows.\n\n";
-  text += numbers_text(message.figures);
+  text += numbers_text(message);
   text += "\n### Other users of the device\n\n" + users_text(message.figures);
   text += "\n### Stage\n\n" + stages_text(explanation);
+  if (weights) text += weights_section(*weights, explanation);
   text += fmt::format("\n### Reading\n\n{}{} ({}). {}\n",
                       explain::to_string(finding.kind),
                       also,

@@ -107,7 +107,8 @@ Json timeline_json(const stages::Timeline& timeline) {
   return object;
 }
 
-Json weights_json(const stages::WeightBound& bound) {
+Json weights_json(const Weights& weights) {
+  const stages::WeightBound& bound = weights.bound;
   Json sources = Json::array();
   for (const stages::WeightSource& source : bound.sources) {
     sources.push_back(
@@ -119,6 +120,8 @@ Json weights_json(const stages::WeightBound& bound) {
   }
   return {{"at_least_bytes", bound.bytes},
           {"stored_bytes", bound.stored_bytes},
+          {"devices", weights.devices},
+          {"share_bytes", stages::even_share(bound, weights.devices)},
           {"sources", std::move(sources)},
           {"dtypes", std::move(dtypes)},
           {"notes", bound.notes}};
@@ -129,7 +132,7 @@ Json weights_json(const stages::WeightBound& bound) {
 std::string explain_json(const explain::Explanation& explanation,
                          std::string_view tool_version,
                          const std::string& path,
-                         const stages::WeightBound* weights) {
+                         const std::optional<Weights>& weights) {
   const std::string_view encoding = explanation.totals.encoding;
   Json root;
   root["schema"] = 1;
@@ -148,7 +151,7 @@ std::string explain_json(const explain::Explanation& explanation,
     root["timelines"].push_back(timeline_json(timeline));
   }
   root["skipped_starts"] = explanation.skipped_starts;
-  if (weights != nullptr) root["weights"] = weights_json(*weights);
+  if (weights) root["weights"] = weights_json(*weights);
   // Logs may hold any bytes; what is no UTF-8 is replaced, never an error.
   return root.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

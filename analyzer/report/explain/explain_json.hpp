@@ -3,17 +3,18 @@
 #pragma once
 
 #include "analyzer/explain/explainer.hpp"
-#include "analyzer/stages/weights/model_weights.hpp"
+#include "analyzer/report/explain/diagnostic_record.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace fragscope::report {
 
-/// One line of JSON, without a line break. `weights` may be null.
+/// One line of JSON, without a line break.
 [[nodiscard]] std::string explain_json(const explain::Explanation& explanation,
                                        std::string_view tool_version,
                                        const std::string& path,
-                                       const stages::WeightBound* weights);
+                                       const std::optional<Weights>& weights);
 
 }  // namespace fragscope::report

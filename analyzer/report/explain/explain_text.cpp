@@ -3,11 +3,14 @@
 
 #include "analyzer/explain/finding_text.hpp"
 #include "analyzer/recording/byte_size.hpp"
+#include "analyzer/report/explain/figure_labels.hpp"
 #include "analyzer/report/frame_text.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <vector>
 
 namespace fragscope::report {
 namespace {
@@ -64,17 +67,21 @@ void add_figure(Table& table,
              left(std::string(what), Tone::kFaint)});
 }
 
-std::string figures_text(const Figures& figures, const Paint& paint) {
+std::string figures_text(const Message& message, const Paint& paint) {
+  const Figures& figures = message.figures;
+  const FigureLabels labels = figure_labels(message);
   Table table;
-  add_figure(table, "request", figures.request, "as printed: what the driver was asked for");
-  add_figure(table, "device total", figures.total, "the driver's");
-  add_figure(table, "device free", figures.free, "the driver's, read after the failure");
-  add_figure(table, "allocated", figures.allocated, "live blocks of this allocator");
-  add_figure(table, "gap", figures.gap, "held by this allocator, not live");
+  add_figure(table, "request", figures.request, labels.request);
+  add_figure(table, "device total", figures.total, labels.total);
+  add_figure(table, "device free", figures.free, labels.free);
+  add_figure(table, "allocated", figures.allocated, labels.allocated);
+  add_figure(table, "gap", figures.gap, "allocator: held, not live");
   add_figure(table, "in private pools", figures.private_pools, "part of the gap");
   add_figure(table, "reserved", figures.reserved, "allocated and gap");
-  add_figure(table, "limit", figures.limit, "of this process");
-  add_figure(table, "this process", figures.process, "NVML's");
+  add_figure(
+      table, "other allocations", figures.other_allocations, "outside this allocator, as printed");
+  add_figure(table, "limit", figures.limit, labels.limit);
+  add_figure(table, "this process", figures.process, "NVML");
   add_figure(table,
              "outside",
              explain::outside_bytes(figures),
@@ -144,7 +151,7 @@ class ExplainWriter {
     out_ += "\n" + paint_(Tone::kTitle, fmt::format("LINE {}  {}", message.line, message.format));
     if (!message.process.empty()) out_ += "  " + printable(message.process);
     out_ += "\n" + wrapped(printable(report.finding.text), kTextWidth, 2);
-    out_ += figures_text(message.figures, paint_);
+    out_ += figures_text(message, paint_);
     for (const std::string& note : report.finding.notes) {
       out_ += wrapped("note: " + printable(note), kTextWidth, 2);
     }
@@ -177,7 +184,10 @@ class ExplainWriter {
                  left(printable(facts), Tone::kFaint)});
     }
     out_ += table.text(paint_);
-    out_ += fmt::format("  {}\n", timeline.ready ? "it became ready" : "it did not become ready");
+    std::string outcome = timeline.ready ? "it became ready" : "it did not become ready";
+    for (const stages::Stage stage : timeline.recovered)
+      outcome += fmt::format("; it survived a failure in {}", stages::to_string(stage));
+    out_ += "  " + outcome + "\n";
   }
 
   const Explanation& explanation_;
@@ -186,6 +196,33 @@ class ExplainWriter {
 };
 
 }  // namespace
+
+std::vector<std::string> cards_text(const stages::WeightBound& bound,
+                                    std::uint32_t devices,
+                                    const Explanation& explanation) {
+  // Each card is held against its own share; a sum over cards would answer nothing.
+  std::map<std::int32_t, std::uint64_t> cards;
+  for (const Report& report : explanation.reports) {
+    const Message& message = report.message;
+    if (message.device && message.figures.total) {
+      cards[*message.device] = message.figures.total->high;
+    }
+  }
+  std::vector<std::string> lines;
+  for (const auto& [device, total_bytes] : cards) {
+    const auto why = stages::why_it_cannot_fit(bound, devices, total_bytes);
+    lines.push_back(fmt::format(
+        "GPU {}: {}",
+        device,
+        why ? *why
+            : fmt::format("{} {} are not more than the {} of the card; whatever else is "
+                          "needed comes on top",
+                          model::show_bytes(stages::even_share(bound, devices)),
+                          stages::assumption(devices),
+                          model::show_bytes(total_bytes))));
+  }
+  return lines;
+}
 
 std::string explain_text(const Explanation& explanation,
                          const std::string& path,
@@ -202,7 +239,9 @@ std::string weights_text(const stages::WeightBound& bound,
   Table table;
   table.add({left("whole model"),
              right(model::show_bytes(bound.bytes)),
-             right(show_count(bound.bytes) + " B")});
+             right(show_count(bound.bytes) + " B"),
+             left(bound.sources.size() == 1 ? printable(bound.sources.front().source) : "",
+                  Tone::kFaint)});
   for (const stages::WeightSource& source : bound.sources) {
     if (bound.sources.size() == 1) break;
     table.add({left(printable(source.source)),
@@ -219,23 +258,8 @@ std::string weights_text(const stages::WeightBound& bound,
   text += table.text(paint);
   for (const std::string& note : bound.notes)
     text += wrapped("note: " + printable(note), kTextWidth, 2);
-  // Each card is held against its own share; a sum over cards would answer nothing.
-  std::map<std::int32_t, std::uint64_t> cards;
-  for (const Report& report : explanation.reports) {
-    const Message& message = report.message;
-    if (message.device && message.figures.total) {
-      cards[*message.device] = message.figures.total->high;
-    }
-  }
-  for (const auto& [device, total_bytes] : cards) {
-    const auto why = stages::why_it_cannot_fit(bound, devices, total_bytes);
-    text += wrapped(
-        fmt::format("GPU {}: {}",
-                    device,
-                    why ? *why : fmt::format("{} could hold it", model::show_bytes(total_bytes))),
-        kTextWidth,
-        2);
-  }
+  for (const std::string& line : cards_text(bound, devices, explanation))
+    text += wrapped(line, kTextWidth, 2);
   return text;
 }
 

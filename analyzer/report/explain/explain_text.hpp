@@ -6,7 +6,9 @@
 #include "analyzer/report/terminal.hpp"
 #include "analyzer/stages/weights/model_weights.hpp"
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace fragscope::report {
 
@@ -15,6 +17,11 @@ namespace fragscope::report {
                                        std::uint32_t devices,
                                        const explain::Explanation& explanation,
                                        const Paint& paint);
+
+/// A sentence for each card that the log names: whether the bound exceeds it.
+[[nodiscard]] std::vector<std::string> cards_text(const stages::WeightBound& bound,
+                                                  std::uint32_t devices,
+                                                  const explain::Explanation& explanation);
 
 [[nodiscard]] std::string explain_text(const explain::Explanation& explanation,
                                        const std::string& path,

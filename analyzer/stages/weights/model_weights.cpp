@@ -149,42 +149,126 @@ Json read_config(const std::string& folder) {
   return parse_bounded_json(text, kMaxDepth);
 }
 
-bool is_tied(const Json& config) {
-  const auto tied = config.is_object() ? config.find("tie_word_embeddings") : config.end();
-  return config.is_object() && tied != config.end() && tied->is_boolean() && tied->get<bool>();
+/// The member of config.json, or of what it says of the text model in it; null if neither has it.
+const Json& configured(const Json& config, const char* key) {
+  static const Json none;
+  if (!config.is_object()) return none;
+  if (const auto at = config.find(key); at != config.end()) return *at;
+  const auto text = config.find("text_config");
+  if (text == config.end() || !text->is_object()) return none;
+  const auto at = text->find(key);
+  return at != text->end() ? *at : none;
 }
 
 /// An output layer that is stored beside the embedding it is tied to is loaded once.
 void drop_tied_head(const Json& config, TensorMap& tensors, std::vector<std::string>& notes) {
-  const auto head = tensors.find("lm_head.weight");
-  if (!is_tied(config) || head == tensors.end()) return;
+  const Json& tied = configured(config, "tie_word_embeddings");
+  if (!tied.is_boolean() || !tied.get<bool>()) return;
+  const auto head = std::ranges::find_if(
+      tensors, [](const auto& entry) { return entry.first.ends_with("lm_head.weight"); });
+  if (head == tensors.end()) return;
   for (const auto& [name, tensor] : tensors) {
     if (!name.ends_with("embed_tokens.weight") && !name.ends_with("wte.weight")) continue;
     if (tensor.shape != head->second.shape || tensor.dtype != head->second.dtype) continue;
-    notes.push_back("lm_head.weight is not counted: config.json ties it to " + name);
+    notes.push_back(fmt::format("{} is not counted: config.json ties it to {}", head->first, name));
     tensors.erase(head);
     return;
   }
 }
 
-/// Bytes of one element of the type that config.json asks for; 0 if it does not say.
-std::uint64_t configured_bytes(const Json& config) {
-  if (!config.is_object()) return 0;
+/// Bits of one element of the type that config.json asks for; 0 if it does not say.
+std::uint64_t configured_bits(const Json& config) {
   for (const char* key : {"dtype", "torch_dtype"}) {
-    const auto dtype = config.find(key);
-    if (dtype == config.end() || !dtype->is_string()) continue;
-    const auto name = dtype->get<std::string>();
-    if (name == "bfloat16" || name == "float16") return 2;
-    if (name == "float32") return 4;
+    const Json& dtype = configured(config, key);
+    if (!dtype.is_string()) continue;
+    const auto name = dtype.get<std::string>();
+    if (name == "bfloat16" || name == "float16") return 16;
+    if (name == "float32") return 32;
   }
   return 0;
 }
 
-/// Floating-point weights that are stored wider than they are loaded.
-std::uint64_t bytes_when_loaded(const Counted& tensor, std::uint64_t element_bytes) {
-  const std::uint64_t stored = tensor.dtype == "F64" ? 8 : tensor.dtype == "F32" ? 4 : 0;
-  if (element_bytes == 0 || stored <= element_bytes) return tensor.bytes;
-  return tensor.bytes / stored * element_bytes;
+/// Bits of one element where config.json quantises what is stored in full; 0 if it does not say.
+std::uint64_t quantised_bits(const Json& quantisation) {
+  if (!quantisation.is_object()) return 0;
+  const auto is_set = [&quantisation](const char* key) {
+    const auto at = quantisation.find(key);
+    return at != quantisation.end() && at->is_boolean() && at->get<bool>();
+  };
+  if (is_set("load_in_4bit")) return 4;
+  if (is_set("load_in_8bit")) return 8;
+  const auto bits = quantisation.find("bits");
+  const bool is_count = bits != quantisation.end() && bits->is_number_unsigned();
+  if (is_count && *bits >= 1U && *bits <= 16U) return bits->get<std::uint64_t>();
+  return 0;
+}
+
+std::uint64_t stored_bits(const Counted& tensor) {
+  if (tensor.dtype == "F64") return 64;
+  if (tensor.dtype == "F32") return 32;
+  return tensor.dtype == "F16" || tensor.dtype == "BF16" ? 16 : 0;
+}
+
+/// How floating-point weights change while they are loaded.
+struct Loading {
+  std::uint64_t bits = 0;  ///< Of an element; 0: as stored.
+  std::string note;        ///< Where they change.
+};
+
+/// Quantised checkpoints are loaded as they are stored: what else is in them (scales) is needed
+/// whole.
+Loading loading_of(const Json& config, const TensorMap& tensors) {
+  const Json& quantisation = configured(config, "quantization_config");
+  if (!quantisation.is_object()) {
+    const std::uint64_t bits = configured_bits(config);
+    return {bits,
+            fmt::format("config.json loads floating-point weights in {} bytes each", bits / 8)};
+  }
+  const bool is_quantised = std::ranges::any_of(
+      tensors, [](const auto& entry) { return stored_bits(entry.second) == 0; });
+  if (is_quantised) return {};
+  const std::uint64_t bits = quantised_bits(quantisation);
+  return {bits,
+          fmt::format("config.json quantises floating-point weights to {} bits while they are "
+                      "loaded",
+                      bits)};
+}
+
+/// Weights that are stored wider than they are loaded.
+std::uint64_t bytes_when_loaded(const Counted& tensor, std::uint64_t bits) {
+  const std::uint64_t stored = stored_bits(tensor);
+  if (bits == 0 || stored <= bits) return tensor.bytes;
+  return tensor.bytes / (stored / 8) * bits / 8;
+}
+
+/// Parts that the names of the others promise: "model-00002-of-00003.safetensors".
+void note_missing_parts(const std::vector<std::filesystem::path>& files,
+                        std::vector<std::string>& notes) {
+  std::map<std::string, std::uint64_t> found;  // by "model-*-of-00003"
+  constexpr std::string_view kOf = "-of-";
+  constexpr std::size_t kMostDigits = 8;
+  for (const auto& file : files) {
+    const std::string name = file.stem().string();
+    const auto of = name.rfind(kOf);
+    if (of == std::string::npos) continue;
+    const auto number = name.find_last_not_of("0123456789", of - 1);
+    if (number == std::string::npos || number + 1 == of) continue;
+    ++found[name.substr(0, number + 1) + '*' + name.substr(of)];
+  }
+  for (const auto& [parts, count] : found) {
+    const std::string_view digits = std::string_view(parts).substr(parts.rfind(kOf) + kOf.size());
+    std::uint64_t all = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), all);
+    const bool is_number = error == std::errc{} && end == digits.data() + digits.size() &&
+                           digits.size() <= kMostDigits;
+    if (!is_number || count >= all) continue;
+    notes.push_back(
+        fmt::format("{} of the {} files {}.safetensors are missing; their weights are "
+                    "not counted",
+                    all - count,
+                    all,
+                    parts));
+  }
 }
 
 WeightBound sum_up(const TensorMap& tensors,
@@ -194,13 +278,13 @@ WeightBound sum_up(const TensorMap& tensors,
   for (const auto& file : files)
     bound.sources.push_back({.source = file.filename().string()});
   std::map<std::string, std::uint64_t> dtypes;
-  const std::uint64_t element_bytes = configured_bytes(config);
+  const Loading loading = loading_of(config, tensors);
   for (const auto& [name, tensor] : tensors) {
     WeightSource& source = bound.sources[tensor.file];
     source.bytes += tensor.bytes;
     ++source.tensors;
     bound.stored_bytes += tensor.bytes;
-    bound.bytes += bytes_when_loaded(tensor, element_bytes);
+    bound.bytes += bytes_when_loaded(tensor, loading.bits);
     dtypes[tensor.dtype] += tensor.bytes;
   }
   for (const auto& [dtype, bytes] : dtypes)
@@ -208,9 +292,7 @@ WeightBound sum_up(const TensorMap& tensors,
   std::ranges::stable_sort(bound.dtypes, std::ranges::greater(), &DtypeBytes::bytes);
   if (bound.bytes < bound.stored_bytes) {
     bound.notes.push_back(
-        fmt::format("config.json loads floating-point weights in {} bytes each; {} are stored",
-                    element_bytes,
-                    model::show_bytes(bound.stored_bytes)));
+        fmt::format("{}; {} are stored", loading.note, model::show_bytes(bound.stored_bytes)));
   }
   return bound;
 }
@@ -259,6 +341,7 @@ Result<WeightBound> bound_from_folder(const std::string& folder) {
     notes.push_back(
         fmt::format("{} tensors are in several files and count once", model::show_count(repeated)));
   }
+  note_missing_parts(*files, notes);
   const Json config = read_config(folder);
   drop_tied_head(config, tensors, notes);
   if (total == 0) return failure(ErrorCode::kForeign, "no tensor has any data in " + folder);
@@ -277,14 +360,19 @@ std::optional<std::string> why_it_cannot_fit(const WeightBound& bound,
                                              std::uint64_t card_bytes) {
   const std::uint64_t share = even_share(bound, devices);
   if (share <= card_bytes) return std::nullopt;
-  const std::string split =
-      devices > 1 ? fmt::format(" on each of {} devices, split evenly,", devices) : "";
   return fmt::format(
-      "the weights alone take at least {}{} and the card has {}: clearing caches or a shorter "
+      "the weights alone take at least {} {} and the card has {}: clearing caches or a shorter "
       "prompt cannot help",
       model::show_bytes(share),
-      split,
+      assumption(devices),
       model::show_bytes(card_bytes));
+}
+
+std::string assumption(std::uint32_t devices) {
+  const std::string place = devices > 1
+                                ? fmt::format("on each of {} devices (if split evenly,", devices)
+                                : std::string("(if all of them lie on one device,");
+  return place + " without offload or quantisation while loading)";
 }
 
 }  // namespace fragscope::stages

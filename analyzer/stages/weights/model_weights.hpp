@@ -49,6 +49,9 @@ struct WeightBound {
 /// whoever shows the number says so. Rounded up, since one of them holds at least this.
 [[nodiscard]] std::uint64_t even_share(const WeightBound& bound, std::uint32_t devices);
 
+/// What a share rests on: "(if all of them lie on one device, without offload or ...)".
+[[nodiscard]] std::string assumption(std::uint32_t devices);
+
 /// Sentence for a bound that the card cannot hold: nothing that frees memory at run time helps.
 /// None if the card could hold it.
 [[nodiscard]] std::optional<std::string> why_it_cannot_fit(const WeightBound& bound,

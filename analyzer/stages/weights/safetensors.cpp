@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -96,6 +97,7 @@ Result<TensorEntry> read_tensor(const std::string& path,
         fmt::format(
             "its data is at {} to {}, the file has {} bytes of data", begin, end, data_bytes));
   }
+  entry.begin = begin;
   entry.bytes = end - begin;
   const auto bits = bits_of(entry.dtype);
   // A type that is newer than this reader is taken at its offsets' word.
@@ -153,17 +155,20 @@ Result<std::vector<TensorEntry>> read_safetensors_header(const std::string& path
   const Json json = parse_bounded_json(*text, kMaxDepth);
   if (!json.is_object()) return damaged(path, kLengthBytes, "the header is no JSON object");
   std::vector<TensorEntry> tensors;
-  std::uint64_t claimed_bytes = 0;
   for (const auto& [name, value] : json.items()) {
     if (name == "__metadata__") continue;
     auto tensor = read_tensor(path, name, value, data_bytes);
     if (!tensor) return tl::unexpected<Error>(tensor.error());
-    claimed_bytes += tensor->bytes;
-    if (claimed_bytes > data_bytes) {
-      return bad_tensor(
-          path, name, "the tensors together have more data than the file: they overlap");
-    }
     tensors.push_back(std::move(*tensor));
+  }
+  std::ranges::sort(tensors, {}, [](const TensorEntry& t) { return std::pair(t.begin, t.bytes); });
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    const TensorEntry& before = tensors[i - 1];
+    if (tensors[i].begin < before.begin + before.bytes) {
+      return bad_tensor(path,
+                        tensors[i].name,
+                        fmt::format("its data overlaps that of '{}'", before.name.substr(0, 80)));
+    }
   }
   return tensors;
 }

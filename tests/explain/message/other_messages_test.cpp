@@ -98,14 +98,71 @@ TEST(BareErrors, AnNvmlAssertionStandsForTheMessage) {
   EXPECT_EQ(message.format, "PyTorch 2.1 or later");
 }
 
+// Each text of its kind is one message, however many of the words stand in it.
+TEST(BareErrors, AreFoundInEveryLibrarysWords) {
+  const std::string none = "none, driver, runtime or library; no figures";
+  const std::string host = "none, operating system or library; host memory";
+  const std::pair<const char*, std::string> kTexts[] = {
+      {"torch.OutOfMemoryError: Allocation on device ", "cuda, PyTorch 2.4 or later"},
+      {"torch.OutOfMemoryError: Allocation on device 0", "cuda, PyTorch 2.4 or later, GPU 0"},
+      {"[rank1]: torch.OutOfMemoryError", "cuda, PyTorch 2.4 or later"},
+      {"terminate called after throwing an instance of 'std::bad_alloc'\n  what():  "
+       "std::bad_alloc",
+       host},
+      {"MemoryError: std::bad_alloc: out_of_memory: CUDA error at: /x.hpp:57: "
+       "cudaErrorMemoryAllocation out of memory",
+       kNoFigures},
+      {"RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED", kNoFigures},
+      {"RuntimeError: CUDA error: out of memory (cudaErrorMemoryAllocation)", kNoFigures},
+      {"RuntimeError: UR error: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)",
+       "xpu, driver, runtime or library; no figures"},
+      {"ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory",
+       "none, another framework"},
+      {"XlaRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 2.0GiB", none},
+      {"hip error hipErrorOutOfMemory in line 7", "hip, driver, runtime or library; no figures"},
+      {"RuntimeError: !handles_.at(i) INTERNAL ASSERT FAILED at "
+       "\"../c10/cuda/CUDACachingAllocator.cpp\":417, please report a bug to PyTorch.",
+       kNoFigures},
+      {"RuntimeError: cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if",
+       kNoFigures},
+      {"RuntimeError: CUDA driver error: device not ready", kNoFigures},
+      {"OSError: [Errno 12] Cannot allocate memory", host},
+      {"java.lang.OutOfMemoryError: Java heap space", host}};
+  for (const auto& [text, wanted] : kTexts)
+    EXPECT_EQ(described(text), wanted) << text;
+}
+
+// Of an error with figures only those count; its class and status are the same error.
+TEST(BareErrors, LeaveItToTheMessageWithFigures) {
+  for (const std::string_view text : {k14, k22, kAsync, kJax, kStreamExecutor, kLlama})
+    EXPECT_EQ(find_messages(text).size(), 1U) << text;
+  EXPECT_EQ(described("terminate called after throwing an instance of 'c10::OutOfMemoryError'\n  "
+                      "what():  CUDA out of memory. Tried to allocate 20.00 MiB"),
+            "cuda, PyTorch 1.0 or later; request 20.00 MiB; cut");
+}
+
+TEST(BareErrors, DoNotTakeTheFiguresOfAnEarlierOne) {
+  EXPECT_EQ(described(std::string(kLlama) + "\nCUDA error: out of memory"),
+            described(kLlama) + " | " + kNoFigures);
+}
+
+TEST(BareErrors, AnyNvmlAssertionStandsForTheMessage) {
+  EXPECT_EQ(only("RuntimeError: NVML_SUCCESS == DriverAPI::get()->nvmlInit_v2_() INTERNAL ASSERT "
+                 "FAILED at \"../c10/cuda/CUDACachingAllocator.cpp\":1123")
+                .shape,
+            Shape::kReplaced);
+}
+
 TEST(BareErrors, HostMemoryNamesNoGpu) {
   for (const char* text : {"RuntimeError: [enforce fail at alloc_cpu.cpp:83] . "
                            "DefaultCPUAllocator: can't allocate memory: you tried to allocate 137 "
                            "bytes. Error code 12 (Cannot allocate memory)",
                            "RuntimeError: DefaultCPUAllocator: not enough memory: you tried to "
-                           "allocate 8192 bytes."}) {
-    EXPECT_EQ(only(text).backend, Backend::kNone) << text;
-    EXPECT_FALSE(only(text).figures.request) << text;
+                           "allocate 137 bytes."}) {
+    const Message message = only(text);
+    EXPECT_EQ(message.backend, Backend::kNone) << text;
+    EXPECT_EQ(message.shape, Shape::kHost) << text;
+    EXPECT_EQ(message.figures.request, model::exactly(137)) << text;
   }
 }
 
@@ -114,6 +171,18 @@ TEST(OtherFrameworks, JaxPrintsTheExactRequest) {
   EXPECT_EQ(only(kJax).figures.request, model::exactly(8589934592));
   EXPECT_EQ(only(kJax).figures.tensor, model::exactly(8589934592))
       << "only PyTorch rounds to 2 MiB";
+}
+
+TEST(OtherFrameworks, XlaAndTensorFlowHaveOtherWordsForIt) {
+  EXPECT_EQ(described("XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 34359738368 "
+                      "bytes."),
+            "none, another framework; request 32.00 GiB");
+  const std::string ran_out =
+      "Allocator (GPU_1_bfc) ran out of memory trying to allocate 4.00GiB (rounded to "
+      "4294967296)requested by op";
+  EXPECT_EQ(described(ran_out), "cuda, another framework, GPU 1; request 4.00 GiB");
+  EXPECT_EQ(only(ran_out + ". The caller indicates that this is not a failure").shape,
+            Shape::kAttempt);
 }
 
 TEST(OtherFrameworks, StreamExecutorIsReportedOnce) {
@@ -176,8 +245,40 @@ TEST(Prose, IsNoMessage) {
                            "still busy while trying to allocate a worker",
                            "a check on startup is less than desired by some",
                            "CUDA error: operation not supported",
-                           "the DefaultCPUAllocator: a class of PyTorch"}) {
+                           "the DefaultCPUAllocator: a class of PyTorch",
+                           "In case of CUDA out of memory, try lowering the batch size.",
+                           "Hint: on CUDA out of memory lower max_num_seqs",
+                           "If you get CUDA error: out of memory, reduce the context",
+                           "config failed with CUDA out of memory, ignored",
+                           "catch torch.OutOfMemoryError enabled",
+                           "oom_handler=OutOfMemoryError",
+                           "    except torch.OutOfMemoryError:",
+                           "OutOfMemoryError: out of resource: shared memory",
+                           "catch (const std::bad_alloc& error) {",
+                           "RESOURCE_EXHAUSTED: message larger than max (9 vs. 4)",
+                           "grep 'out of memory' train.log",
+                           "NVML_SUCCESS == r is checked"}) {
     EXPECT_EQ(described(text), "") << text;
+  }
+}
+
+TEST(Prose, GivesWayToFigures) {
+  EXPECT_EQ(described("the engine could not be built: CUDA out of memory. Tried to allocate 20.00 "
+                      "MiB"),
+            "cuda, PyTorch 1.0 or later; request 20.00 MiB; cut");
+}
+
+// What is copied from pages and terminals has other blanks between its words.
+TEST(Blanks, OfAnyKindStandForOne) {
+  for (const std::string_view blank : {"  ", "\t", "\xC2\xA0"}) {
+    for (const std::string_view text : {k14, k22, kMps, kAsync}) {
+      std::string other;
+      for (const char c : text) {
+        if (c == ' ') other += blank;
+        if (c != ' ') other += c;
+      }
+      EXPECT_EQ(described(other), described(text)) << other;
+    }
   }
 }
 

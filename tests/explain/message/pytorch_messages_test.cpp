@@ -167,5 +167,50 @@ TEST(PytorchMessages, ListEveryOtherProcess) {
   EXPECT_FALSE(message.figures.process) << "none of them is called this process";
 }
 
+// A message that was cut must not go on with the figures of the one behind it.
+TEST(CutMessage, LeavesTheNextOneAlone) {
+  for (const std::string_view whole : {k10, k14, k18, k21, k22, k26, kHip, kXpu, kMps, kAsync}) {
+    for (const std::string_view next : {k14, k26, kMps, kAsync, kVllmCheck}) {
+      if (next == whole) continue;  // the same one again
+      for (std::size_t length = whole.find("llocat"); length < whole.size(); length += 7) {
+        const std::string log = std::string(whole.substr(0, length)) + "\n" + std::string(next);
+        const auto messages = find_messages(log);
+        ASSERT_FALSE(messages.empty()) << log;
+        EXPECT_EQ(described(messages.back()), described(next)) << log;
+        EXPECT_LE(messages.size(), 2U) << log;
+      }
+    }
+  }
+}
+
+TEST(AbsurdRequest, IsOneMessageWithAllItsOtherFigures) {
+  for (const char* request : {"17179869176.57 GiB",
+                              "8589934592.00 GiB",
+                              "2.00 EiB",
+                              "1,024.00 MiB",
+                              "1,95 GiB",
+                              "17179869184.00 GiB",
+                              "1,024 MiB",
+                              "nan GiB",
+                              "-1.00 GiB",
+                              "1e400 GiB"}) {
+    for (const std::string_view whole : {k14, k22}) {
+      const Message usual = only(whole);
+      std::string text(whole);
+      text.replace(text.find("Tried to allocate ") + 18, 8, request);
+      const Message message = only(text);
+      EXPECT_EQ(message.figures.total, usual.figures.total) << text;
+      EXPECT_EQ(message.figures.gap, usual.figures.gap) << text;
+      const std::string_view printed = request;
+      const bool is_unreadable = printed == "nan GiB" || printed == "1,024 MiB" ||
+                                 printed.starts_with('-') || printed == "1e400 GiB";
+      EXPECT_EQ(message.unreadable.size(), is_unreadable ? 1U : 0U) << text;
+      EXPECT_EQ(message.figures.request.has_value(),
+                !is_unreadable && printed != "17179869184.00 GiB")
+          << text;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fragscope::explain::test

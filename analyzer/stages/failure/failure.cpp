@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/stages/failure.hpp"
+#include "analyzer/stages/failure/failure.hpp"
 
 namespace fragscope::stages {
 namespace {
