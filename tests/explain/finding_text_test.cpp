@@ -136,5 +136,86 @@ TEST(NextSteps, LookAtTheDeviceWhereItsFiguresDoNotAddUp) {
       << "more free and held than the card has";
 }
 
+TEST(FindingText, NamesThePairThatIsUndecided) {
+  // Free and request print alike; with the gap it would surely do.
+  const std::string close = replaced(k22, "85.00 MiB", "1.75 GiB");
+  EXPECT_THAT(found_in(close).text,
+              HasSubstr("1.75 GiB free against 1.75 GiB asked for, within 10.24 MiB either way."));
+  // 1.755 GiB are 1797.12 MiB; 84.995 MiB and 1.665 GiB come to 7.165 less.
+  const std::string idle = replaced(k22, "11.84 GiB", "1.67 GiB");
+  EXPECT_THAT(found_in(idle).text, HasSubstr("at most 7.16 MiB short."));
+}
+
+TEST(FindingText, NamesALimitThatRoundingLeavesOpen) {
+  // 10.10 held and 1.12 asked for against 11.22; 12.05 are free.
+  const Finding finding = found_in(replaced(k18, "10.50", "11.22"));
+  EXPECT_EQ(finding.kind, Kind::kNotExplained);
+  EXPECT_THAT(finding.also, ElementsAre(Kind::kUndecidable));
+  EXPECT_THAT(finding.text, HasSubstr("11.22 GiB held and asked for against 11.22 GiB allowed"));
+  EXPECT_THAT(finding.text, Not(HasSubstr("not printed")));
+
+  const Finding full = found_in(replaced(replaced(k18, "10.50", "11.22"), "12.05 GiB", "0 bytes"));
+  EXPECT_THAT(full.notes, Contains(HasSubstr("within rounding the limit of 11.22 GiB may")));
+}
+
+TEST(FindingText, CountsWhatMayHaveBeenFreeAsTheUpperEnd) {
+  const Finding finding = found_in(
+      "XPU out of memory. Tried to allocate 10.00 GiB (GPU 0; 16.00 GiB total capacity; 15.00 GiB "
+      "already allocated; 15.50 GiB reserved in total by PyTorch)");
+  // 0.51 GiB free and 0.51 idle at most; the smallest tensor has 9.994 GiB.
+  EXPECT_EQ(finding.kind, Kind::kCapacity);
+  EXPECT_THAT(finding.text, HasSubstr("at most 522.24 MiB free"));
+  EXPECT_THAT(finding.text, HasSubstr("at least 8.97 GiB short"));
+}
+
+TEST(FindingText, OfWhatCannotBeReadSaysSo) {
+  const Finding finding = found_in(replaced(k14, "1.12 GiB", "nan GiB"));
+  EXPECT_EQ(finding.kind, Kind::kNoNumbers);
+  EXPECT_THAT(finding.text, HasSubstr("cannot be read as it is printed (nan GiB)"));
+  EXPECT_THAT(finding.text, HasSubstr("Of 23.69 GiB in all"));
+}
+
+TEST(FindingText, OfAnAbsurdRequestIsImpossible) {
+  for (const char* request : {"17179869176.57 GiB", "8589934592.00 GiB", "2.00 EiB"})
+    EXPECT_EQ(found_in(replaced(k14, "1.12 GiB", request)).kind, Kind::kImpossible) << request;
+}
+
+TEST(FindingText, TellsHostMemoryFromADevices) {
+  EXPECT_THAT(found_in("RuntimeError: DefaultCPUAllocator: not enough memory: you tried to "
+                       "allocate 8192 bytes.")
+                  .text,
+              HasSubstr("the host's memory failed, not of a device's; 8.00 KiB were asked for"));
+  EXPECT_THAT(found_in("RuntimeError: CUDA driver error: device not ready").text,
+              HasSubstr("has other causes, too"));
+}
+
+TEST(FindingText, SaysWhereMemoryOutsideIsThisProcesssOwn) {
+  const std::string text =
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+      "capacity of 23.64 GiB of which 1.10 GiB is free. Process 7 has 22.50 GiB memory in use. Of "
+      "the allocated memory 20.00 GiB is allocated by PyTorch, and 40.00 MiB is reserved by "
+      "PyTorch "
+      "but unallocated.";
+  const Finding own = found_in(text);
+  EXPECT_EQ(own.kind, Kind::kExternal);
+  EXPECT_THAT(own.text, HasSubstr("this process's own"));
+  EXPECT_THAT(own.next, Not(Contains(HasSubstr("compute-apps"))));
+
+  const Finding other = found_in(replaced(text, "22.50", "2.40"));
+  EXPECT_THAT(other.text, Not(HasSubstr("own")));
+  EXPECT_THAT(other.next, Contains(HasSubstr("compute-apps")));
+}
+
+TEST(FindingNotes, SayWhatALimitAboveTheCardIs) {
+  EXPECT_THAT(found_in(replaced(k26, "23.00 GiB allowed", "30.00 GiB allowed")).notes,
+              Contains("the limit of 30.00 GiB is more than the card has, so it adds nothing"));
+}
+
+TEST(FindingNotes, SaySmallTensorsHaveSegmentsOfTheirOwn) {
+  const auto is_small = HasSubstr("served from small segments");
+  EXPECT_THAT(found_in(replaced(k22, "1.75 GiB", "2.00 MiB")).notes, Contains(is_small));
+  EXPECT_THAT(found_in(k22).notes, Not(Contains(is_small)));
+}
+
 }  // namespace
 }  // namespace fragscope::explain::test

@@ -2,6 +2,7 @@
 // What holds for every engine: bounds, prefixes, times, what makes a timeline at all.
 #include "analyzer/stages/timeline_builder.hpp"
 
+#include "analyzer/stages/failure/memory_words.hpp"
 #include "tests/stages/log_timelines.hpp"
 
 #include <gmock/gmock.h>
@@ -160,6 +161,50 @@ TEST(TimelineBuilder, StandsAnyOrderOfItsOwnWords) {
     builder.add(logtext::read_line(text, number));
   }
   EXPECT_LE(builder.finish().size(), 64U * 17U);
+}
+
+std::string after_start(const std::string& line) {
+  return summary_of(
+      "Initializing a V1 LLM engine (v0.9.2) with config: model='m'\n"
+      "Starting to load model m...\n"
+      "Model loading took 14.9900 GiB and 4.1 seconds\n"
+      "Available KV cache memory: 55.10 GiB\n" +
+      line + "\n");
+}
+
+TEST(TimelineBuilder, TakesNoHintForAFailure) {
+  for (const char* line : {"In case of CUDA out of memory, try lowering gpu_memory_utilization.",
+                           "Hint: on CUDA out of memory lower max_num_seqs",
+                           "catch torch.OutOfMemoryError enabled",
+                           "oom_handler=OutOfMemoryError",
+                           "when CUDA out of memory happens the engine restarts",
+                           "Autotuning: config failed with CUDA out of memory, ignored",
+                           "this could lead to CUDA out of memory",
+                           "RESOURCE_EXHAUSTED: message larger than max"}) {
+    EXPECT_THAT(after_start(line), HasSubstr("failing none")) << line;
+  }
+}
+
+TEST(TimelineBuilder, TakesEveryErrorForOne) {
+  for (const char* line :
+       {"the engine could not be built: CUDA out of memory. Tried to allocate 1.95 GiB.",
+        "RuntimeError: CUDA error: out of memory",
+        "torch.OutOfMemoryError: Allocation on device ",
+        "RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at x.cpp:1",
+        "RuntimeError: !handles_.at(i) INTERNAL ASSERT FAILED at x.cpp:1",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+        "UR error: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)",
+        "NCCL WARN Cuda failure 2 'out of memory'"}) {
+    EXPECT_THAT(after_start(line), HasSubstr("failing runtime-preparation")) << line;
+  }
+}
+
+// Scanners must look for all of them.
+TEST(MemoryWords, ArePhrasesOfTheTimelinesToo) {
+  for (const MemoryWords& words : memory_words()) {
+    EXPECT_GE(words.text.size(), 10U) << words.text;
+    EXPECT_TRUE(has_stage_phrase(words.text)) << words.text;
+  }
 }
 
 }  // namespace

@@ -141,6 +141,49 @@ TEST_F(WeightsTest, FollowsTheConfiguration) {
   EXPECT_THAT(bound->notes, SizeIs(2));
 }
 
+TEST_F(WeightsTest, TakesAQuantisedModelAsItIsStored) {
+  write("config.json", R"({"torch_dtype":"bfloat16","quantization_config":{"load_in_4bit":true}})");
+  write_tensors("model.safetensors",
+                R"({"w":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},)"
+                R"("scale":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}})",
+                16);
+  EXPECT_EQ(bound_from_folder(folder())->bytes, 16U) << "packed already, with its scales";
+
+  write_tensors(
+      "model.safetensors", R"({"w":{"dtype":"F32","shape":[8],"data_offsets":[0,32]}})", 32);
+  const auto bound = bound_from_folder(folder());
+  EXPECT_EQ(bound->bytes, 4U) << "four bits each, once it is loaded";
+  EXPECT_THAT(bound->notes, ElementsAre(HasSubstr("4 bits")));
+}
+
+TEST_F(WeightsTest, FollowsTheConfigurationOfTheTextModel) {
+  write_tensors(
+      "model.safetensors",
+      R"({"lm.model.embed_tokens.weight":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},)"
+      R"("lm.lm_head.weight":{"dtype":"F32","shape":[4],"data_offsets":[16,32]}})",
+      32);
+  write("config.json", R"({"text_config":{"tie_word_embeddings":true,"dtype":"bfloat16"}})");
+  EXPECT_EQ(bound_from_folder(folder())->bytes, 8U);
+}
+
+TEST_F(WeightsTest, NotesAMissingFile) {
+  const std::string header = R"({"a":{"dtype":"F16","shape":[4],"data_offsets":[0,8]}})";
+  write_tensors("model-00001-of-00003.safetensors", header, 8);
+  write_tensors("model-00003-of-00003.safetensors", header, 8);
+  EXPECT_THAT(bound_from_folder(folder())->notes,
+              ::testing::Contains(HasSubstr("1 of the 3 files model-*-of-00003.safetensors")));
+}
+
+TEST_F(WeightsTest, RefusesTensorsThatOverlap) {
+  write_tensors("model.safetensors",
+                R"({"a":{"dtype":"F16","shape":[4],"data_offsets":[0,8]},)"
+                R"("b":{"dtype":"F16","shape":[4],"data_offsets":[6,14]}})",
+                64);
+  const auto bound = bound_from_folder(folder());
+  ASSERT_THAT(bound, FailsWith(ErrorCode::kDamaged));
+  EXPECT_THAT(bound.error().message, HasSubstr("'b': its data overlaps that of 'a'"));
+}
+
 TEST_F(WeightsTest, RefusesHostileHeaders) {
   const auto fails = [&](const std::string& bytes) {
     write("bad.safetensors", bytes);

@@ -27,16 +27,8 @@ constexpr std::array<std::string_view, 8> kMiddleWords = {"Tried to allocate ",
                                                           "CUDA error: o",
                                                           "cudaMalloc failed: o"};
 
-// Blanks of other kinds, between the words of the messages that people copy the most: a scanner
-// compares bytes.
-constexpr std::array<std::string_view, 6> kOtherBlanks = {"out  of  memory",
-                                                          "out\tof\tmemory",
-                                                          "out\xC2\xA0of\xC2\xA0memory",
-                                                          "would  exceed  allowed  memory",
-                                                          "would\texceed\tallowed\tmemory",
-                                                          "would\xC2\xA0"
-                                                          "exceed\xC2\xA0"
-                                                          "allowed\xC2\xA0memory"};
+// Blanks of other kinds, in what is copied from pages and terminals: a scanner compares bytes.
+constexpr std::array<std::string_view, 3> kOtherBlanks = {"  ", "\t", "\xC2\xA0"};
 
 constexpr std::string_view kNoBreakSpace = "\xC2\xA0";
 
@@ -45,6 +37,18 @@ char lower(char c) {
 }
 bool is_blank(char c) {
   return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+std::string with_blanks(std::string_view words, std::string_view blank) {
+  std::string other;
+  for (const char c : words) {
+    if (c == ' ') {
+      other += blank;
+    } else {
+      other += c;
+    }
+  }
+  return other;
 }
 
 void append_unspaced(std::string& unspaced, std::string_view text) {
@@ -232,9 +236,20 @@ std::string_view to_string(Backend backend) {
 }
 
 std::span<const std::string_view> message_phrases() {
+  static const std::vector<std::string> other_blanks = [] {
+    std::vector<std::string> all;
+    for (const auto family : {pytorch_forms(), other_forms()}) {
+      for (const Form& form : family) {
+        if (form.words.find(' ') == std::string_view::npos) continue;
+        for (const std::string_view blank : kOtherBlanks)
+          all.push_back(with_blanks(form.words, blank));
+      }
+    }
+    return all;
+  }();
   static const std::vector<std::string_view> phrases = [] {
     std::vector<std::string_view> all(kMiddleWords.begin(), kMiddleWords.end());
-    all.insert(all.end(), kOtherBlanks.begin(), kOtherBlanks.end());
+    all.insert(all.end(), other_blanks.begin(), other_blanks.end());
     for (const auto family : {pytorch_forms(), other_forms()}) {
       for (const Form& form : family)
         all.push_back(form.words);

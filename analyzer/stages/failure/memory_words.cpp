@@ -94,6 +94,7 @@ bool has_figures(std::string_view behind) {
 
 /// "this could lead to", "to avoid": a warning of what may come. "could not" is none.
 bool only_warns(std::string_view front) {
+  front = front.substr(front.rfind('\n') + 1);
   constexpr std::size_t kReach = 48;
   if (front.size() > kReach) front.remove_prefix(front.size() - kReach);
   static constexpr std::array<std::string_view, 9> kWarnings = {
@@ -167,7 +168,10 @@ bool is_exception_error(const Around& around) {
   if (behind.starts_with(": out of resource")) return false;  // Triton's own limits
   const bool begins_line = close.empty() || close.ends_with('\n');
   if (behind.starts_with(':') && behind.substr(1, 1) != ":") {
-    return begins_line || !is_letter(close.back());
+    // Without a text behind it the error is told in the next line.
+    const std::size_t text = behind.find_first_not_of(" \r\t", 1);
+    const bool has_text = text != std::string_view::npos && behind[text] != '\n';
+    return has_text && (begins_line || !is_letter(close.back()));
   }
   // Alone: nothing but what a logger puts there is in front of it.
   const std::size_t next = behind.find_first_not_of(" \r\t.");

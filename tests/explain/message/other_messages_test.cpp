@@ -141,6 +141,12 @@ TEST(BareErrors, LeaveItToTheMessageWithFigures) {
             "cuda, PyTorch 1.0 or later; request 20.00 MiB; cut");
 }
 
+TEST(BareErrors, AreNotDeniedByTheLineInFront) {
+  EXPECT_EQ(described("the stacktrace below might be incorrect.\nRuntimeError: CUDA error: "
+                      "CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+            kNoFigures);
+}
+
 TEST(BareErrors, DoNotTakeTheFiguresOfAnEarlierOne) {
   EXPECT_EQ(described(std::string(kLlama) + "\nCUDA error: out of memory"),
             described(kLlama) + " | " + kNoFigures);
@@ -251,6 +257,7 @@ TEST(Prose, IsNoMessage) {
                            "If you get CUDA error: out of memory, reduce the context",
                            "config failed with CUDA out of memory, ignored",
                            "catch torch.OutOfMemoryError enabled",
+                           "torch.OutOfMemoryError: ",
                            "oom_handler=OutOfMemoryError",
                            "    except torch.OutOfMemoryError:",
                            "OutOfMemoryError: out of resource: shared memory",
@@ -271,7 +278,7 @@ TEST(Prose, GivesWayToFigures) {
 // What is copied from pages and terminals has other blanks between its words.
 TEST(Blanks, OfAnyKindStandForOne) {
   for (const std::string_view blank : {"  ", "\t", "\xC2\xA0"}) {
-    for (const std::string_view text : {k14, k22, kMps, kAsync}) {
+    for (const std::string_view text : {k14, k22, kMps, kAsync, kVllmCheck, kXpuLargeBlock}) {
       std::string other;
       for (const char c : text) {
         if (c == ' ') other += blank;
