@@ -102,7 +102,7 @@ TEST(BareErrors, AnNvmlAssertionStandsForTheMessage) {
 TEST(BareErrors, AreFoundInEveryLibrarysWords) {
   const std::string none = "none, driver, runtime or library; no figures";
   const std::string host = "none, operating system or library; host memory";
-  const std::pair<const char*, std::string> kTexts[] = {
+  const std::pair<const char*, std::string> texts[] = {
       {"torch.OutOfMemoryError: Allocation on device ", "cuda, PyTorch 2.4 or later"},
       {"torch.OutOfMemoryError: Allocation on device 0", "cuda, PyTorch 2.4 or later, GPU 0"},
       {"[rank1]: torch.OutOfMemoryError", "cuda, PyTorch 2.4 or later"},
@@ -128,7 +128,7 @@ TEST(BareErrors, AreFoundInEveryLibrarysWords) {
       {"RuntimeError: CUDA driver error: device not ready", kNoFigures},
       {"OSError: [Errno 12] Cannot allocate memory", host},
       {"java.lang.OutOfMemoryError: Java heap space", host}};
-  for (const auto& [text, wanted] : kTexts)
+  for (const auto& [text, wanted] : texts)
     EXPECT_EQ(described(text), wanted) << text;
 }
 
