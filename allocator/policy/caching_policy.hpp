@@ -9,8 +9,8 @@
 #include "allocator/policy/blocks/block.hpp"
 #include "allocator/policy/blocks/block_pool.hpp"
 #include "allocator/policy/blocks/block_store.hpp"
+#include "allocator/policy/blocks/observer.hpp"
 #include "allocator/policy/device/device_memory.hpp"
-#include "allocator/policy/observer.hpp"
 #include "allocator/policy/size_rules.hpp"
 #include "allocator/policy/statistics.hpp"
 
