@@ -98,7 +98,7 @@ fragscope_setup_cuda() {
 fragscope_setup() {
   local demo_packages=(
     g++ cmake ninja-build
-    libabsl-dev libcli11-dev libexpected-dev libfmt-dev libzstd-dev nlohmann-json3-dev zlib1g-dev)
+    libabsl-dev libboost-dev libcli11-dev libexpected-dev libfmt-dev libzstd-dev nlohmann-json3-dev zlib1g-dev)
   local test_packages=(
     git ccache python3 python3-venv ca-certificates
     clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who wants to know of every decision of the policy: a recorder, a test.
+#pragma once
+
+#include "allocator/policy/blocks/block.hpp"
+#include "allocator/policy/blocks/block_pool.hpp"
+
+#include <cstdint>
+
+namespace fragscope::policy {
+
+/// Calls come in the order of the decisions, after each has been carried out. They must not call
+/// the policy and must not throw.
+class Observer {
+ public:
+  Observer() = default;
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+  virtual ~Observer() = default;
+
+  virtual void on_alloc(const Block& /*block*/) {}
+  virtual void on_free_requested(const Block& /*block*/) {}
+  /// Before the block is merged with its neighbours.
+  virtual void on_free_completed(const Block& /*block*/) {}
+  virtual void on_segment_alloc(const Block& /*block*/) {}
+  virtual void on_segment_free(const Block& /*block*/) {}
+  virtual void on_segment_map(const Block& /*block*/, Address /*start*/, std::uint64_t /*size*/) {}
+  virtual void on_segment_unmap(const Block& /*block*/, Address /*start*/, std::uint64_t /*size*/) {
+  }
+  /// `front` was cut off `rest`, which keeps its place in the chain behind it.
+  virtual void on_split(const Block& /*front*/, const Block& /*rest*/) {}
+  /// A neighbour of `size` bytes at `start` became part of `block`.
+  virtual void on_merge(const Block& /*block*/, Address /*start*/, std::uint64_t /*size*/) {}
+  virtual void on_out_of_memory(std::uint64_t /*rounded_size*/,
+                                StreamId /*stream*/,
+                                PoolId /*pool*/,
+                                Capacity /*capacity*/) {}
+};
+
+}  // namespace fragscope::policy

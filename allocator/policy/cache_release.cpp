@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the policy gives back to the device, and when.
+#include "allocator/policy/caching_policy.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace fragscope::policy {
+
+void CachingPolicy::empty_cache() {
+  release_cached();
+}
+
+void CachingPolicy::wait_for_events() {
+  ++statistics_.num_sync_all_streams;
+  for (auto& [stream, events] : pending_) {
+    for (const PendingEvent& pending : events) {
+      events_.wait(pending.event);
+      if (--pending.block->open_events == 0) complete_free(*pending.block);
+    }
+  }
+  pending_.clear();
+}
+
+void CachingPolicy::release_cached() {
+  if (captures_ == 0) {
+    wait_for_events();
+    release_blocks(large_);
+    release_blocks(small_);
+  }
+  for (auto pool = private_pools_.begin(); pool != private_pools_.end();) {
+    PrivatePool& owner = *pool->second;
+    if (owner.use_count > 0) {
+      ++pool;
+      continue;
+    }
+    release_blocks(owner.small);
+    release_blocks(owner.large);
+    // Address space may be left where a mapping failed; its block belongs to the pool.
+    const bool is_empty = owner.held_bytes == 0 && owner.small.unmapped_blocks().empty() &&
+                          owner.large.unmapped_blocks().empty();
+    pool = is_empty ? private_pools_.erase(pool) : std::next(pool);
+  }
+}
+
+void CachingPolicy::release_blocks(BlockPool& pool) {
+  std::vector<Block*> expandable;
+  for (auto it = pool.free_blocks().begin(); it != pool.free_blocks().end();) {
+    Block& block = *it++;
+    if (block.expandable != nullptr) {
+      expandable.push_back(&block);
+    } else if (!block.is_split()) {
+      release_segment(block);
+    }
+  }
+  for (Block* block : expandable)
+    unmap_pages(*block);
+}
+
+void CachingPolicy::release_segment(Block& block) {
+  if (observer_ != nullptr) observer_->on_segment_free(block);
+  block.pool->erase_free(block);
+  memory_.free(block.address, block.size);
+  count_held(block, -static_cast<std::int64_t>(block.size));
+  statistics_.segment.subtract(block.pool->size_class(), 1);
+  if (block.size >= options_.rules.max_split_size) statistics_.oversize_segments.subtract(1);
+  ++statistics_.num_device_free;
+  store_.recycle(block);
+}
+
+// With max_split_size: a block that is large enough for the request but was refused to it, or else
+// as many oversize blocks as reach it, from the largest down. Only of the request's own home.
+bool CachingPolicy::release_oversize(const Request& request) {
+  const std::uint64_t threshold = options_.rules.max_split_size;
+  if (threshold == kUnlimited) return false;
+  BlockPool& pool = *request.pool;
+  const std::uint64_t wanted = std::max(request.size, threshold);
+  auto candidate = pool.best_fit(request.stream, wanted);
+  const auto is_ours = [&](const auto& it) {
+    return it != pool.free_blocks().end() && it->stream == request.stream;
+  };
+  if (is_ours(candidate)) {
+    if (candidate->expandable != nullptr || candidate->is_split()) return false;
+    release_segment(*candidate);
+    return true;
+  }
+  std::uint64_t released = 0;
+  while (released < wanted && candidate != pool.free_blocks().begin()) {
+    Block& block = *std::prev(candidate);
+    if (block.stream != request.stream || block.size < threshold) break;
+    if (block.expandable != nullptr || block.is_split()) {
+      --candidate;
+      continue;
+    }
+    released += block.size;
+    release_segment(block);
+  }
+  return released >= wanted;
+}
+
+// Blocks that lay idle for longer than the average go back, until what is held is below the
+// threshold. Only whole segments of the default pool's large class.
+void CachingPolicy::collect_garbage() {
+  const auto threshold = static_cast<std::uint64_t>(options_.garbage_collection_threshold *
+                                                    static_cast<double>(*limit_));
+  if (held_bytes_ <= threshold) return;
+  const std::uint64_t wanted = held_bytes_ - threshold;
+  std::uint64_t released = 0;
+  const auto can_go = [](const Block& block) {
+    return !block.is_split() && block.expandable == nullptr;
+  };
+  const auto age_of = [this](const Block& block) {
+    return large_.lookups() - block.lookups_at_free;
+  };
+  bool has_released = true;
+  while (released < wanted && has_released) {
+    std::uint64_t ages = 0;
+    std::uint64_t count = 0;
+    for (const Block& block : large_.free_blocks()) {
+      if (!can_go(block)) continue;
+      ages += age_of(block);
+      ++count;
+    }
+    if (count == 0) return;
+    const double average = static_cast<double>(ages) / static_cast<double>(count);
+    has_released = false;
+    for (auto it = large_.free_blocks().begin(); it != large_.free_blocks().end();) {
+      Block& block = *it++;
+      if (!can_go(block) || static_cast<double>(age_of(block)) < average) continue;
+      released += block.size;
+      has_released = true;
+      release_segment(block);
+    }
+  }
+}
+
+}  // namespace fragscope::policy

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+// Handing blocks out and taking them back. What happens on a miss is in the files beside:
+// cache_release.cpp and expandable_segments.cpp.
+#include "allocator/policy/caching_policy.hpp"
+
+#include "trace/check.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace fragscope::policy {
+
+CachingPolicy::CachingPolicy(DeviceMemory& memory,
+                             StreamEvents& events,
+                             PolicyOptions options,
+                             Observer* observer)
+    : memory_(memory)
+    , events_(events)
+    , options_(options)
+    , observer_(observer) {}
+
+// --- Handing out. --------------------------------------------------------------------------------
+
+Block* CachingPolicy::allocate(std::uint64_t bytes, StreamId stream) {
+  FRAGSCOPE_DCHECK(bytes > 0);
+  if (bytes >= kTooLarge) {
+    failure_ = {};
+    failure_.kind = AllocationFailure::Kind::kBeyondAnExbibyte;
+    return nullptr;
+  }
+  // Up to 2.9 an open pool scope alone kept events from being asked for.
+  const bool is_diverted = options_.version == TorchVersion::k2_6 && !scopes_.empty();
+  if (captures_ == 0 && !is_diverted) process_events();
+
+  Request request;
+  request.bytes = bytes;
+  request.size = round_size(bytes, options_.rules);
+  request.device_allocation = device_allocation(request.size, options_.rules);
+  request.stream = stream;
+  request.pool = &pool_for(size_class(request.size), stream);
+  request.expandable = options_.rules.expandable_segments;
+
+  Block* block = take_free(request);
+  if (block == nullptr) block = serve_miss(request);
+  if (block == nullptr) {
+    report_failure(request);
+    return nullptr;
+  }
+  return &hand_out(*block, request);
+}
+
+PrivatePool* CachingPolicy::private_pool_for(StreamId stream) {
+  const auto accepts = [stream](const Scope& scope) { return scope.filter(stream); };
+  const bool first_wins = options_.version == TorchVersion::k2_6;
+  if (first_wins) {
+    const auto scope = std::ranges::find_if(scopes_, accepts);
+    return scope == scopes_.end() ? nullptr : private_pools_.at(scope->id).get();
+  }
+  const auto scope = std::find_if(scopes_.rbegin(), scopes_.rend(), accepts);
+  return scope == scopes_.rend() ? nullptr : private_pools_.at(scope->id).get();
+}
+
+BlockPool& CachingPolicy::pool_for(SizeClass size_class, StreamId stream) {
+  PrivatePool* owner = scopes_.empty() ? nullptr : private_pool_for(stream);
+  if (owner != nullptr) return owner->of(size_class);
+  return size_class == SizeClass::kSmall ? small_ : large_;
+}
+
+namespace {
+
+/// What a free block could become in place: with the address space that follows it.
+std::uint64_t reach_of(const Block& block) {
+  const bool can_grow = block.next != nullptr && !block.next->mapped;
+  return block.size + (can_grow ? block.next->size : 0);
+}
+
+}  // namespace
+
+// Only the first candidate is tried: PyTorch does not search on where the oversize rules refuse it.
+Block* CachingPolicy::take_free(const Request& request) {
+  BlockPool& pool = *request.pool;
+  if (limit_ && options_.garbage_collection_threshold > 0) pool.count_lookup();
+  auto candidate = pool.best_fit(request.stream, request.size);
+  const auto end = pool.free_blocks().end();
+  const auto is_ours = [&](const auto& it) { return it != end && it->stream == request.stream; };
+  if (!is_ours(candidate)) return nullptr;
+  if (candidate->expandable != nullptr) {
+    if (request.expandable) {
+      // A block at the growing end is the last choice.
+      for (auto next = std::next(candidate); candidate->expandable != nullptr && is_ours(next) &&
+                                             reach_of(*next) < reach_of(*candidate);
+           ++next) {
+        candidate = next;
+      }
+    } else {
+      while (is_ours(candidate) && candidate->expandable != nullptr)
+        ++candidate;
+      if (!is_ours(candidate)) return nullptr;
+    }
+  }
+  if (!oversize_rules_admit(candidate->size, request.size, options_.rules)) return nullptr;
+  Block& block = *candidate;
+  pool.erase_free(block);
+  return &block;
+}
+
+Block& CachingPolicy::split(Block& block, std::uint64_t size) {
+  const bool was_split = block.is_split();
+  const std::uint64_t whole = block.size;
+  Block& front = make_like(block, block.address, size);
+  front.prev = block.prev;
+  front.next = &block;
+  if (front.prev != nullptr) front.prev->next = &front;
+  block.prev = &front;
+  block.address += size;
+  block.size -= size;
+  block.pool->insert_free(block);
+  // The free bytes shrink, or a whole segment's rest becomes a free piece of one.
+  if (was_split) {
+    count_inactive(front, 0, -static_cast<std::int64_t>(size));
+  } else {
+    count_inactive(front, 1, static_cast<std::int64_t>(whole - size));
+  }
+  if (observer_ != nullptr) observer_->on_split(front, block);
+  return front;
+}
+
+Block& CachingPolicy::hand_out(Block& found, const Request& request) {
+  const BlockPool& pool = *found.pool;
+  const bool may_split = pool.owner() == nullptr || !pool.owner()->no_split;
+  const bool fine_split = pool.size_class() == SizeClass::kSmall || request.expandable;
+  Block* block = &found;
+  if (may_split && should_split(found.size, request.size, fine_split, options_.rules)) {
+    block = &split(found, request.size);
+  } else if (found.is_split()) {
+    count_inactive(found, -1, -static_cast<std::int64_t>(found.size));
+  }
+  block->allocated = true;
+  block->requested_size = request.bytes;
+  handed_out_.emplace(block->address, block);
+
+  const SizeClass size_class = pool.size_class();
+  statistics_.allocation.add(size_class, 1);
+  statistics_.allocated_bytes.add(size_class, block->size);
+  statistics_.active.add(size_class, 1);
+  statistics_.active_bytes.add(size_class, block->size);
+  statistics_.requested_bytes.add(size_class, request.bytes);
+  if (block->size >= options_.rules.max_split_size) statistics_.oversize_allocations.add(1);
+  if (observer_ != nullptr) observer_->on_alloc(*block);
+  return *block;
+}
+
+// --- A miss: the attempts, in PyTorch's order.
+// ----------------------------------------------------
+
+// The pool is not searched again after a release: a block that merged from freed neighbours
+// meanwhile is not used by this request, which may fail although an identical one right after it
+// would not.
+Block* CachingPolicy::serve_miss(const Request& request) {
+  if (limit_ && options_.garbage_collection_threshold > 0) collect_garbage();
+  Block* block = from_device(request);
+  if (block == nullptr && request.pool->owner() == nullptr) block = take_from_lenders(request);
+  if (block == nullptr && release_oversize(request)) block = from_device(request);
+  if (block == nullptr && captures_ == 0) {
+    release_cached();
+    ++statistics_.num_alloc_retries;
+    block = from_device(request);
+  }
+  return block;
+}
+
+Block* CachingPolicy::take_from_lenders(const Request& request) {
+  for (const auto& [id, pool] : private_pools_) {
+    if (!pool->use_on_oom) continue;
+    Request lent = request;
+    lent.pool = &pool->of(request.pool->size_class());
+    lent.expandable = false;
+    if (Block* block = take_free(lent)) return block;
+  }
+  return nullptr;
+}
+
+bool CachingPolicy::is_over_limit(std::uint64_t more_bytes) const {
+  return limit_ && held_bytes_ + more_bytes > *limit_;
+}
+
+Block* CachingPolicy::from_device(const Request& request) {
+  // By the plain segment's size, also where fewer pages would do.
+  if (is_over_limit(request.device_allocation)) return nullptr;
+  return request.expandable ? grow(request) : new_segment(request);
+}
+
+Block* CachingPolicy::new_segment(const Request& request) {
+  const auto address = memory_.allocate(request.device_allocation);
+  if (!address) return nullptr;
+  Block& block = store_.make();
+  block.address = *address;
+  block.size = request.device_allocation;
+  block.stream = request.stream;
+  block.pool = request.pool;
+  // Before 2.10 blocks of one size were told apart by address alone.
+  if (options_.version != TorchVersion::k2_6) block.segment_number = segments_made_;
+  ++segments_made_;
+  count_held(block, static_cast<std::int64_t>(block.size));
+  statistics_.segment.add(block.pool->size_class(), 1);
+  if (block.size >= options_.rules.max_split_size) statistics_.oversize_segments.add(1);
+  ++statistics_.num_device_alloc;
+  if (observer_ != nullptr) observer_->on_segment_alloc(block);
+  return &block;
+}
+
+void CachingPolicy::report_failure(const Request& request) {
+  failure_ = {};
+  failure_.rounded_size = request.size;
+  failure_.device_allocation = request.device_allocation;
+  failure_.capacity = memory_.capacity();
+  failure_.limit_bytes = limit_;
+  failure_.allocated_bytes = static_cast<std::uint64_t>(statistics_.allocated_bytes.all.current);
+  failure_.reserved_bytes = static_cast<std::uint64_t>(statistics_.reserved_bytes.all.current);
+  for (const auto& [id, pool] : private_pools_) {
+    for (const BlockPool* part : {&pool->small, &pool->large}) {
+      for (const Block& block : part->free_blocks())
+        failure_.private_free_bytes += block.size;
+    }
+  }
+  ++statistics_.num_ooms;
+  if (observer_ == nullptr) return;
+  const PrivatePool* owner = request.pool->owner();
+  observer_->on_out_of_memory(
+      request.size, request.stream, owner == nullptr ? PoolId{} : owner->id, failure_.capacity);
+}
+
+// --- Taking back. --------------------------------------------------------------------------------
+
+Block* CachingPolicy::find(Address address) const {
+  const auto place = handed_out_.find(address);
+  return place == handed_out_.end() ? nullptr : place->second;
+}
+
+void CachingPolicy::record_stream(Block& block, StreamId stream) {
+  if (stream == block.stream || std::ranges::count(block.used_on, stream) > 0) return;
+  block.used_on.push_back(stream);
+}
+
+void CachingPolicy::free(Block& block) {
+  FRAGSCOPE_DCHECK(block.allocated);
+  block.allocated = false;
+  handed_out_.erase(block.address);
+  const SizeClass size_class = block.pool->size_class();
+  statistics_.allocation.subtract(size_class, 1);
+  statistics_.allocated_bytes.subtract(size_class, block.size);
+  if (block.size >= options_.rules.max_split_size) statistics_.oversize_allocations.subtract(1);
+  if (observer_ != nullptr) observer_->on_free_requested(block);
+  if (block.used_on.empty()) {
+    complete_free(block);
+  } else if (captures_ > 0) {
+    deferred_.push_back(&block);  // No event may be recorded now.
+  } else {
+    insert_events(block);
+  }
+}
+
+void CachingPolicy::complete_free(Block& block) {
+  if (observer_ != nullptr) observer_->on_free_completed(block);
+  const SizeClass size_class = block.pool->size_class();
+  const std::uint64_t size = block.size;
+  std::int64_t split_blocks = 0;
+  std::int64_t split_bytes = 0;
+  for (Block* neighbour : {block.prev, block.next}) {
+    const std::uint64_t merged = try_merge(block, neighbour);
+    if (merged == 0) continue;
+    --split_blocks;
+    split_bytes -= static_cast<std::int64_t>(merged);
+  }
+  block.pool->insert_free(block);
+  if (block.is_split()) {
+    ++split_blocks;
+    split_bytes += static_cast<std::int64_t>(block.size);
+  }
+  count_inactive(block, split_blocks, split_bytes);
+  statistics_.active.subtract(size_class, 1);
+  statistics_.active_bytes.subtract(size_class, size);
+  statistics_.requested_bytes.subtract(size_class, block.requested_size);
+}
+
+// Blocks are merged with neighbours of their own kind: both mapped or both address space alone.
+std::uint64_t CachingPolicy::try_merge(Block& block, Block* neighbour) {
+  if (neighbour == nullptr || !neighbour->is_free() || neighbour->mapped != block.mapped) return 0;
+  const std::uint64_t merged = neighbour->size;
+  const Address start = neighbour->address;
+  if (neighbour->mapped) {
+    block.pool->erase_free(*neighbour);
+  } else {
+    block.pool->erase_unmapped(*neighbour);
+  }
+  if (neighbour == block.prev) {
+    block.address = start;
+    block.prev = neighbour->prev;
+    if (block.prev != nullptr) block.prev->next = &block;
+  } else {
+    block.next = neighbour->next;
+    if (block.next != nullptr) block.next->prev = &block;
+  }
+  block.size += merged;
+  store_.recycle(*neighbour);
+  if (observer_ != nullptr) observer_->on_merge(block, start, merged);
+  return merged;
+}
+
+void CachingPolicy::insert_events(Block& block) {
+  for (const StreamId stream : block.used_on) {
+    ++block.open_events;
+    pending_[stream].push_back({events_.record(stream), &block});
+  }
+  block.used_on.clear();
+}
+
+void CachingPolicy::process_events() {
+  for (auto queue = pending_.begin(); queue != pending_.end();) {
+    auto& events = queue->second;
+    while (!events.empty() && events_.is_done(events.front().event)) {
+      Block& block = *events.front().block;
+      events.pop_front();
+      if (--block.open_events == 0) complete_free(block);
+    }
+    queue = events.empty() ? pending_.erase(queue) : std::next(queue);
+  }
+}
+
+void CachingPolicy::end_capture() {
+  FRAGSCOPE_CHECK(captures_ > 0);
+  if (--captures_ > 0) return;
+  for (Block* block : std::exchange(deferred_, {}))
+    insert_events(*block);
+}
+
+// --- Pools. --------------------------------------------------------------------------------------
+
+void CachingPolicy::begin_allocate_to_pool(PoolId id, StreamFilter filter) {
+  auto& pool = private_pools_[id];
+  if (pool == nullptr) {
+    pool = std::make_unique<PrivatePool>(id);
+  } else {
+    ++pool->use_count;
+  }
+  scopes_.push_back({id, std::move(filter)});
+}
+
+void CachingPolicy::end_allocate_to_pool(PoolId id) {
+  const auto scope = std::find_if(
+      scopes_.rbegin(), scopes_.rend(), [id](const Scope& open) { return open.id == id; });
+  FRAGSCOPE_CHECK(scope != scopes_.rend());
+  scopes_.erase(std::next(scope).base());
+}
+
+void CachingPolicy::release_pool(PoolId id) {
+  PrivatePool& pool = *private_pools_.at(id);
+  FRAGSCOPE_CHECK(pool.use_count > 0);
+  --pool.use_count;
+}
+
+void CachingPolicy::set_use_on_oom(PoolId id, bool use_on_oom) {
+  private_pools_.at(id)->use_on_oom = use_on_oom;
+}
+
+void CachingPolicy::set_no_split(PoolId id, bool no_split) {
+  private_pools_.at(id)->no_split = no_split;
+}
+
+// --- Books. --------------------------------------------------------------------------------------
+
+Block& CachingPolicy::make_like(const Block& block, Address address, std::uint64_t size) {
+  Block& made = store_.make();
+  made.address = address;
+  made.size = size;
+  made.stream = block.stream;
+  made.pool = block.pool;
+  made.expandable = block.expandable;
+  made.segment_number = block.segment_number;
+  return made;
+}
+
+void CachingPolicy::count_held(const Block& block, std::int64_t bytes) {
+  held_bytes_ += static_cast<std::uint64_t>(bytes);
+  const SizeClass size_class = block.pool->size_class();
+  if (bytes >= 0) {
+    statistics_.reserved_bytes.add(size_class, static_cast<std::uint64_t>(bytes));
+  } else {
+    statistics_.reserved_bytes.subtract(size_class, static_cast<std::uint64_t>(-bytes));
+  }
+  if (PrivatePool* owner = block.pool->owner()) {
+    owner->held_bytes += static_cast<std::uint64_t>(bytes);
+  }
+}
+
+// Free pieces of expandable segments do not count: their pages can go back.
+void CachingPolicy::count_inactive(const Block& block, std::int64_t blocks, std::int64_t bytes) {
+  if (block.expandable != nullptr) return;
+  statistics_.inactive_split.change(block.pool->size_class(), blocks);
+  statistics_.inactive_split_bytes.change(block.pool->size_class(), bytes);
+}
+
+std::vector<const Block*> CachingPolicy::blocks() const {
+  std::vector<const Block*> all;
+  const auto add_chain = [&all](const Block& first) {
+    for (const Block* block = &first; block != nullptr; block = block->next)
+      all.push_back(block);
+  };
+  store_.visit_used([&](const Block& block) {
+    if (block.prev == nullptr) add_chain(block);
+  });
+  std::ranges::sort(all, {}, &Block::address);
+  return all;
+}
+
+}  // namespace fragscope::policy

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// PyTorch's CUDA caching allocator for one device, as rules over books: which block serves a
+// request, what is asked of the device on a miss and in which order, what goes back when. It
+// touches no memory. The live allocator and replay both run it, so they cannot disagree.
+// Rules: docs/policy.md. Not thread-safe: PyTorch holds one lock for each device, and so does
+// whoever calls this.
+#pragma once
+
+#include "allocator/policy/blocks/block.hpp"
+#include "allocator/policy/blocks/block_pool.hpp"
+#include "allocator/policy/blocks/block_store.hpp"
+#include "allocator/policy/blocks/observer.hpp"
+#include "allocator/policy/device/device_memory.hpp"
+#include "allocator/policy/size_rules.hpp"
+#include "allocator/policy/statistics.hpp"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace fragscope::policy {
+
+/// Whose rules are followed where versions differ.
+enum class TorchVersion : std::uint8_t {
+  k2_6,   ///< 2.6 to 2.9
+  k2_15,  ///< 2.10 to 2.15
+};
+
+struct PolicyOptions {
+  TorchVersion version = TorchVersion::k2_15;
+  SizeRules rules;
+  double garbage_collection_threshold = 0;  ///< Of the limit; 0: off.
+};
+
+/// One address range of which pages are mapped as they are needed.
+struct ExpandableSegment {
+  Address base = 0;
+  std::uint64_t size = 0;
+  std::uint64_t page_size = 0;
+  std::uint64_t mapped_bytes = 0;
+};
+
+/// Why a request failed, with what PyTorch's message says of it.
+struct AllocationFailure {
+  enum class Kind : std::uint8_t { kOutOfMemory, kBeyondAnExbibyte };
+  Kind kind = Kind::kOutOfMemory;
+  std::uint64_t rounded_size = 0;
+  std::uint64_t device_allocation = 0;  ///< "Tried to allocate"
+  Capacity capacity;
+  std::optional<std::uint64_t> limit_bytes;
+  std::uint64_t allocated_bytes = 0;  ///< Without idle bytes of private pools.
+  std::uint64_t reserved_bytes = 0;
+  std::uint64_t private_free_bytes = 0;
+};
+
+class CachingPolicy {
+ public:
+  /// `memory` and `events` outlive the policy; `observer` may be null.
+  CachingPolicy(DeviceMemory& memory,
+                StreamEvents& events,
+                PolicyOptions options = {},
+                Observer* observer = nullptr);
+  CachingPolicy(const CachingPolicy&) = delete;
+  CachingPolicy& operator=(const CachingPolicy&) = delete;
+  ~CachingPolicy() = default;
+
+  /// A block of at least `bytes` (not 0) for work on `stream`; null if there is none, see
+  /// `failure`. Cost: a best-fit lookup, logarithmic in the free blocks of the pool; no heap
+  /// allocation where a free block serves the request.
+  [[nodiscard]] Block* allocate(std::uint64_t bytes, StreamId stream);
+  /// Why the last `allocate` that gave null did.
+  [[nodiscard]] const AllocationFailure& failure() const { return failure_; }
+
+  /// The block must be handed out.
+  void free(Block& block);
+  /// The block that was handed out at this address; null if none was.
+  [[nodiscard]] Block* find(Address address) const;
+  /// The block is used by work on `stream` too, which its reuse has to wait for.
+  void record_stream(Block& block, StreamId stream);
+
+  /// Gives everything back that nobody uses (torch.cuda.empty_cache).
+  void empty_cache();
+
+  /// set_per_process_memory_fraction, as bytes; none: no limit.
+  void set_limit(std::optional<std::uint64_t> bytes) { limit_ = bytes; }
+  [[nodiscard]] std::optional<std::uint64_t> limit() const { return limit_; }
+  void set_options(const PolicyOptions& options) { options_ = options; }
+  [[nodiscard]] const PolicyOptions& options() const { return options_; }
+
+  using StreamFilter = std::function<bool(StreamId)>;
+  /// Routes requests on streams that `filter` accepts to the pool, which is made if it is new and
+  /// gets one more user. Of several scopes the one opened last is asked first (2.6: the first).
+  void begin_allocate_to_pool(PoolId id, StreamFilter filter);
+  void end_allocate_to_pool(PoolId id);
+  /// One user less; without users its cached segments may go back.
+  void release_pool(PoolId id);
+  void set_use_on_oom(PoolId id, bool use_on_oom);
+  void set_no_split(PoolId id, bool no_split);
+
+  /// While a capture is underway no event is asked for and nothing of the default pool goes back.
+  void begin_capture() { ++captures_; }
+  void end_capture();
+
+  [[nodiscard]] const Statistics& statistics() const { return statistics_; }
+  [[nodiscard]] Statistics& statistics() { return statistics_; }
+  /// Everything held from the device, in bytes.
+  [[nodiscard]] std::uint64_t held_bytes() const { return held_bytes_; }
+
+  /// Every block, also free and unmapped ones, by address. Cost: linear; for snapshots and checks.
+  [[nodiscard]] std::vector<const Block*> blocks() const;
+
+ private:
+  struct Request {
+    std::uint64_t bytes = 0;
+    std::uint64_t size = 0;
+    std::uint64_t device_allocation = 0;
+    StreamId stream = 0;
+    BlockPool* pool = nullptr;
+    bool expandable = false;
+  };
+  struct Scope {
+    PoolId id;
+    StreamFilter filter;
+  };
+  struct PendingEvent {
+    EventId event;
+    Block* block;
+  };
+
+  // Finding a block.
+  [[nodiscard]] BlockPool& pool_for(SizeClass size_class, StreamId stream);
+  [[nodiscard]] PrivatePool* private_pool_for(StreamId stream);
+  [[nodiscard]] Block* take_free(const Request& request);
+  [[nodiscard]] Block* serve_miss(const Request& request);
+  [[nodiscard]] Block* take_from_lenders(const Request& request);
+  [[nodiscard]] Block* from_device(const Request& request);
+  [[nodiscard]] Block* new_segment(const Request& request);
+  [[nodiscard]] bool is_over_limit(std::uint64_t more_bytes) const;
+  Block& hand_out(Block& block, const Request& request);
+  Block& split(Block& block, std::uint64_t size);
+  void report_failure(const Request& request);
+
+  // Freeing one.
+  void complete_free(Block& block);
+  [[nodiscard]] std::uint64_t try_merge(Block& block, Block* neighbour);
+  void insert_events(Block& block);
+  void process_events();
+  void wait_for_events();
+
+  // Giving memory back.
+  [[nodiscard]] bool release_oversize(const Request& request);
+  void release_cached();
+  void release_blocks(BlockPool& pool);
+  void release_segment(Block& block);
+  void collect_garbage();
+
+  // Expandable segments.
+  [[nodiscard]] Block* grow(const Request& request);
+  [[nodiscard]] Block* find_address_space(const Request& request);
+  [[nodiscard]] Block* new_address_space(const Request& request);
+  [[nodiscard]] Block* map_pages(Block& block, std::uint64_t size);
+  void unmap_pages(Block& block);
+  void insert_after(Block& block, Block& added);
+  [[nodiscard]] Block& make_like(const Block& block, Address address, std::uint64_t size);
+
+  void count_held(const Block& block, std::int64_t bytes);
+  void count_inactive(const Block& block, std::int64_t blocks, std::int64_t bytes);
+
+  DeviceMemory& memory_;
+  StreamEvents& events_;
+  PolicyOptions options_;
+  Observer* observer_;
+  BlockStore store_;
+  BlockPool small_{SizeClass::kSmall};
+  BlockPool large_{SizeClass::kLarge};
+  std::map<PoolId, std::unique_ptr<PrivatePool>> private_pools_;
+  std::vector<std::unique_ptr<ExpandableSegment>> expandable_;
+  absl::flat_hash_map<Address, Block*> handed_out_;
+  std::map<StreamId, std::deque<PendingEvent>> pending_;
+  std::vector<Block*> deferred_;  // freed within a capture, used on other streams
+  std::vector<Scope> scopes_;
+  std::uint32_t captures_ = 0;
+  std::optional<std::uint64_t> limit_;
+  std::uint64_t held_bytes_ = 0;
+  std::uint64_t segments_made_ = 0;
+  Statistics statistics_;
+  AllocationFailure failure_;
+};
+
+}  // namespace fragscope::policy
