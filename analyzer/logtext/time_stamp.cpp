@@ -114,7 +114,10 @@ std::optional<Date> pass_date(Cursor& cursor) {
 std::optional<Date> pass_syslog_date(Cursor& cursor) {
   static constexpr std::array<std::string_view, 12> kMonths = {
       "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  // Most lines begin with none of these letters.
   Cursor probe = cursor;
+  if (!probe.pass_any("JFMASOND")) return std::nullopt;
+  probe = cursor;
   const auto named =
       std::ranges::find_if(kMonths, [&probe](std::string_view name) { return probe.pass(name); });
   if (named == kMonths.end() || !probe.pass(" ")) return std::nullopt;

@@ -5,7 +5,6 @@
 #include "analyzer/logtext/log_line.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,17 +19,17 @@ constexpr std::size_t kWindowLines = 40;
 /// What two lines begin with alike, up to the last mark that ends a prefix: "worker-0: ",
 /// "[pod/a/main] ", "trainer - ERROR - ". Empty if there is no such mark.
 std::size_t shared_prefix(std::string_view a, std::string_view b) {
-  static constexpr std::array<std::string_view, 6> kEnds = {": ", "] ", "| ", " - ", "> ", ">:"};
   constexpr std::size_t kLongest = 120;
+  a = a.substr(0, kLongest);
   const auto same = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
-  const std::string_view shared = a.substr(0, std::min(static_cast<std::size_t>(same), kLongest));
-  std::size_t length = 0;
-  for (const std::string_view end : kEnds) {
-    const auto place = shared.rfind(end);
-    if (place != std::string_view::npos) length = std::max(length, place + end.size());
-  }
   // A mark alone is no prefix: messages have some of their own at the start of a line.
-  return length > 2 ? length : 0;
+  for (std::size_t end = static_cast<std::size_t>(same); end > 2; --end) {
+    const char mark = a[end - 2];
+    const bool is_spaced = a[end - 1] == ' ' && (mark == ':' || mark == ']' || mark == '|' ||
+                                                 mark == '>' || (mark == '-' && a[end - 3] == ' '));
+    if (is_spaced || (mark == '>' && a[end - 1] == ':')) return end;
+  }
+  return 0;
 }
 
 /// A line of the log, cleaned and taken apart. It stays where it is: `line` has views of `text`.
