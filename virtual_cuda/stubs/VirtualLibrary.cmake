@@ -4,7 +4,6 @@
 # Everything that fragscope_virtual_library made, for the library that preloads it all.
 define_property(GLOBAL PROPERTY FRAGSCOPE_VIRTUAL_LIBRARIES
   BRIEF_DOCS "Libraries that stand in for NVIDIA's" FULL_DOCS "In the order of their declaration")
-set(FRAGSCOPE_VIRTUAL_CUDA_DIR "${CMAKE_BINARY_DIR}/virtual_cuda")
 
 # Writes the stubs of one section of entry_points.txt. `fail` is what a missing function returns; QUIET
 # makes all of them succeed; BLAS makes routines of those that look like one.
