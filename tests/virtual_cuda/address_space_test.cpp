@@ -50,6 +50,7 @@ TEST(AddressSpace, TakesTheLowestHoleThatFits) {
 TEST(AddressSpace, JoinsHolesThatTouch) {
   AddressSpace space = space_of(3);
   std::vector<std::uint64_t> begins;
+  begins.reserve(3);
   for (int i = 0; i < 3; ++i)
     begins.push_back(space.reserve({kUnit})->begin);
 

@@ -14,6 +14,7 @@ constexpr std::uint64_t kContext = 512 * kMiB;
 
 std::vector<bool> strikes(FaultPlan& plan, FaultKind kind, int count) {
   std::vector<bool> struck;
+  struck.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i)
     struck.push_back(plan.strike(kind));
   return struck;

@@ -121,6 +121,7 @@ TEST(VisibleDevices, AreReadAsTheDriverReadsThem) {
   for (const auto& [text, wanted] : cases) {
     Machine machine(options, text);
     std::vector<int> found;
+    found.reserve(wanted.size());
     for (int i = 0; i < machine.visible_count(); ++i)
       found.push_back(machine.visible(i).index());
     EXPECT_EQ(found, wanted) << (text == nullptr ? "unset" : text);

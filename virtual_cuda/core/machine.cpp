@@ -3,6 +3,8 @@
 
 #include "virtual_cuda/memory/host_pages.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -14,7 +16,7 @@ namespace fragscope::virtual_cuda {
 namespace {
 
 Options options_from_environment(std::string& error) {
-  const char* const text = std::getenv(kOptionsVariable);
+  const char* const text = std::getenv(kOptionsVariable);  // NOLINT(concurrency-mt-unsafe)
   auto options = parse_options(text == nullptr ? "" : text);
   if (options) return *std::move(options);
   error = options.error().message;
@@ -27,11 +29,18 @@ Machine& Machine::instance() {
   static Machine* const machine = [] {
     std::string error;
     Options options = options_from_environment(error);
-    auto* const made = new Machine(std::move(options), std::getenv("CUDA_VISIBLE_DEVICES"));
+    const char* const visible =
+        std::getenv("CUDA_VISIBLE_DEVICES");  // NOLINT(concurrency-mt-unsafe)
+    auto* const made = new Machine(std::move(options), visible);
     if (!error.empty()) {
       std::fprintf(stderr, "virtual_cuda: %s: %s\n", kOptionsVariable, error.c_str());
       made->status_ = Status::kNotInitialized;
     }
+    // A fork while another thread is inside a call would leave the child with a lock that nobody
+    // ends.
+    static_cast<void>(pthread_atfork([] { instance().mutex_.lock(); },
+                                     [] { instance().mutex_.unlock(); },
+                                     [] { instance().mutex_.unlock(); }));
     return made;
   }();
   return *machine;

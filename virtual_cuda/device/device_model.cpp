@@ -10,7 +10,7 @@ std::span<const DeviceModel> device_presets() {
   // Memory: the total that PyTorch's out-of-memory messages from such cards print (79.11 GiB for an
   // H100 of 80 GB), to the hundredth of a GiB that they print. The rest is from NVIDIA's data
   // sheets.
-  static const auto* const kPresets = new auto(std::to_array<DeviceModel>({
+  static const auto* const presets = new auto(std::to_array<DeviceModel>({
       {"h100-80g", "NVIDIA H100 80GB HBM3", 81009 * kMiB, 9, 0, 132, 2048, 228, 51200, 5120, 1980},
       {"h200-141g", "NVIDIA H200", 143166 * kMiB, 9, 0, 132, 2048, 228, 51200, 6144, 1980},
       {"b200-180g", "NVIDIA B200", 182631 * kMiB, 10, 0, 148, 2048, 228, 129536, 8192, 1965},
@@ -42,7 +42,7 @@ std::span<const DeviceModel> device_presets() {
       {"v100-16g", "Tesla V100-SXM2-16GB", 16159 * kMiB, 7, 0, 80, 2048, 96, 6144, 4096, 1530},
       {"t4-16g", "Tesla T4", 15094 * kMiB, 7, 5, 40, 1024, 64, 4096, 256, 1590},
   }));
-  return *kPresets;
+  return *presets;
 }
 
 const DeviceModel* find_preset(std::string_view name) {

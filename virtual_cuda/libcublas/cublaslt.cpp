@@ -53,7 +53,7 @@ std::size_t cublasLtGetVersion() {
   return kBlasVersion;
 }
 std::size_t cublasLtGetCudartVersion() {
-  return kBlasVersion / 100 * 10;
+  return static_cast<std::size_t>(kBlasVersion / 100 * 10);
 }
 const char* cublasLtGetStatusName(std::int32_t status) {
   return blas_status_name(status);

@@ -37,9 +37,9 @@ void** __cudaRegisterFatBinary(void*) {  // NOLINT(bugprone-reserved-identifier)
 }
 void __cudaRegisterFatBinaryEnd(void**) {}  // NOLINT(bugprone-reserved-identifier)
 void __cudaUnregisterFatBinary(void**) {}   // NOLINT(bugprone-reserved-identifier)
-char __cudaInitModule(void**) {
+char __cudaInitModule(void**) {             // NOLINT(bugprone-reserved-identifier)
   return 1;
-}  // NOLINT(bugprone-reserved-identifier)
+}
 
 void __cudaRegisterFunction(void**,  // NOLINT(bugprone-reserved-identifier)
                             const char* host_function,

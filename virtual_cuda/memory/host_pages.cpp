@@ -28,8 +28,8 @@ std::uint64_t address_of(const void* pointer) {
 }
 
 std::uint64_t page_bytes() {
-  static const auto kBytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  return kBytes;
+  static const auto bytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
 }
 
 // Whether the range was opened by us, so that its whole pages may be dropped.
@@ -102,8 +102,10 @@ bool open(AddressRange range) {
 }
 
 void close(AddressRange range) {
-  // Mapped anew, since that also drops the contents. It cannot fail where a mapping already lies.
-  mmap(pointer(range.begin), range.size_bytes, PROT_NONE, kNoBacking | MAP_FIXED, -1, 0);
+  // Mapped anew, since that also drops the contents. Where the kernel refuses, having too many
+  // mappings, they stay, which costs host memory and harms no book.
+  static_cast<void>(
+      mmap(pointer(range.begin), range.size_bytes, PROT_NONE, kNoBacking | MAP_FIXED, -1, 0));
 }
 
 void copy(void* destination, const void* source, std::uint64_t size_bytes) {
