@@ -63,6 +63,33 @@ class Training(unittest.TestCase):
         self.assertIn("segments", snapshot)
 
 
+class Libraries(unittest.TestCase):
+    def test_convolutions_and_normalisation_train(self):
+        model = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 64, 7, 2, 3), torch.nn.BatchNorm2d(64), torch.nn.ReLU(),
+            torch.nn.MaxPool2d(3, 2, 1), torch.nn.Conv2d(64, 128, 3), torch.nn.BatchNorm2d(128),
+            torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(128, 10)).cuda()
+        for layout in (torch.contiguous_format, torch.channels_last):
+            for half in (False, True):
+                x = torch.empty(4, 3, 64, 64, device="cuda").to(memory_format=layout)
+                with torch.autocast("cuda", dtype=torch.float16, enabled=half):
+                    model(x).sum().backward()
+
+        self.assertIsNotNone(model[0].weight.grad)
+
+    def test_fused_attention_trains(self):
+        q = torch.empty(1, 4, 128, 64, device="cuda", dtype=torch.float16, requires_grad=True)
+        torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
+
+        self.assertEqual(q.grad.shape, q.shape)
+
+    def test_what_is_missing_says_so_and_fails(self):
+        run = support.run_alone("import torch; torch.linalg.svd(torch.empty(64, 64).cuda())")
+
+        self.assertEqual(run.returncode, 1)
+        self.assertEqual(run.stderr.count("cusolverDnCreate is not implemented"), 1)
+
+
 class Serving(unittest.TestCase):
     def test_a_kv_cache_grows_by_what_each_token_adds(self):
         layers, width = 4, 256

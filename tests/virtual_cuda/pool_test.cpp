@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory in one piece and the pool behind cudaMallocAsync.
-#include "tests/virtual_cuda/address_windows.hpp"
 #include "virtual_cuda/core/machine.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +12,6 @@ namespace {
 class PoolTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!kHaveAddressWindows) GTEST_SKIP() << "no address windows under ThreadSanitizer";
     Options options;
     options.devices.push_back(device_presets().front());
     options.devices[0].memory_bytes = 64 * kMiB;

@@ -16,10 +16,17 @@ inline constexpr int kMaxDevices = 8;
 /// What memory comes in, as on every NVIDIA GPU since Pascal.
 inline constexpr std::uint64_t kPageBytes = 2 * kMiB;
 /// The window of device i begins at kFirstWindow + i * kWindowBytes. The windows lie where neither
-/// Linux's loader nor the sanitizers put anything, and one holds what PyTorch may reserve at once:
-/// 32 streams with two expandable segments of 1.125 times the memory of a card of 80 GiB, 5.6 TiB.
+/// Linux's loader nor AddressSanitizer puts anything, and one holds what PyTorch may reserve at
+/// once: 32 streams with two expandable segments of 1.125 times the memory of a card of 80 GiB, 5.6
+/// TiB.
+#if defined(__SANITIZE_THREAD__)
+// ThreadSanitizer leaves programs little room; its tests need less.
+inline constexpr std::uint64_t kFirstWindow = 64 * kGiB;
+inline constexpr std::uint64_t kWindowBytes = 32 * kGiB;
+#else
 inline constexpr std::uint64_t kFirstWindow = 0x2000'0000'0000;
 inline constexpr std::uint64_t kWindowBytes = 6 * kTiB;
+#endif
 
 /// The memory of one device, as books:
 ///

@@ -13,7 +13,8 @@
 namespace fragscope::virtual_cuda {
 
 /// Pinned host memory has a window of its own, behind those of the devices.
-inline constexpr AddressRange kPinnedWindow{kFirstWindow + kMaxDevices * kWindowBytes, 4 * kTiB};
+inline constexpr AddressRange kPinnedWindow{kFirstWindow + kMaxDevices * kWindowBytes,
+                                            kWindowBytes / 2};
 
 /// Takes memory from a device's books and addresses, or gives it back. Every piece of device memory
 /// takes whole pages of 2 MiB, as a real driver's books show it for pieces of that size and above.
