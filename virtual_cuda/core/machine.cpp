@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +15,8 @@
 
 namespace fragscope::virtual_cuda {
 namespace {
+
+std::atomic<const Machine*> usable_machine = nullptr;
 
 Options options_from_environment(std::string& error) {
   const char* const text = std::getenv(kOptionsVariable);  // NOLINT(concurrency-mt-unsafe)
@@ -24,6 +27,11 @@ Options options_from_environment(std::string& error) {
 }
 
 }  // namespace
+
+const Machine* Machine::existing() noexcept {
+  // Pairs with the release in `instance`.
+  return usable_machine.load(std::memory_order_acquire);
+}
 
 Machine& Machine::instance() {
   static Machine* const machine = [] {
@@ -41,6 +49,8 @@ Machine& Machine::instance() {
     static_cast<void>(pthread_atfork([] { instance().mutex_.lock(); },
                                      [] { instance().mutex_.unlock(); },
                                      [] { instance().mutex_.unlock(); }));
+    const bool usable = made->status_ == Status::kSuccess && made->visible_count() > 0;
+    if (usable) usable_machine.store(made, std::memory_order_release);
     return made;
   }();
   return *machine;

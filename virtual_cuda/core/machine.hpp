@@ -29,6 +29,9 @@ class Machine {
   /// The process's machine, made from the environment by the first call into any of the libraries.
   /// It is never destroyed: programs call CUDA until their last static destructor.
   static Machine& instance();
+  /// The process's machine if it is made and shows a device, else null. For calls that only read
+  /// what never changes, and so need no lock.
+  [[nodiscard]] static const Machine* existing() noexcept;
 
   /// `visible` is what CUDA_VISIBLE_DEVICES says, or null.
   Machine(Options options, const char* visible);
