@@ -53,7 +53,8 @@ std::size_t cublasLtGetVersion() {
   return kBlasVersion;
 }
 std::size_t cublasLtGetCudartVersion() {
-  return static_cast<std::size_t>(kBlasVersion / 100 * 10);
+  constexpr std::size_t kVersion = kBlasVersion;
+  return kVersion / 100 * 10;
 }
 const char* cublasLtGetStatusName(std::int32_t status) {
   return blas_status_name(status);
