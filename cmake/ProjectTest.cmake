@@ -2,7 +2,7 @@
 # paths such as fixtures/demo_oom.pickle hold, and carries exactly one label.
 include(GoogleTest)
 
-set(FRAGSCOPE_TEST_LABELS unit golden field sim fuzz bench style gpu)
+set(FRAGSCOPE_TEST_LABELS unit golden field sim fuzz bench torch style gpu)
 
 function(fragscope_check_label name label)
   if(NOT label IN_LIST FRAGSCOPE_TEST_LABELS)

@@ -88,6 +88,11 @@ run_gpu_tests() {
 if [[ ! -d ../shared/snapshots ]]; then
   notices+=("NOTE: ../shared/snapshots is not there: the tests on recordings from the field did not run")
 fi
+# The dev preset also tests on real PyTorch. Without a network its tests are skipped, not failed.
+if [[ " ${presets[*]} " == *" dev "* ]]; then
+  bash scripts/torch_env.sh >/dev/null ||
+    notices+=("NOTE: PyTorch could not be installed: the tests on it did not run")
+fi
 for preset in "${presets[@]}"; do
   run_preset "$preset"
   if [[ "$preset" == dev ]]; then run_gpu_tests; fi
