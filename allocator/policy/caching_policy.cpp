@@ -29,7 +29,7 @@ Block* CachingPolicy::allocate(std::uint64_t bytes, StreamId stream) {
     return nullptr;
   }
   // Up to 2.9 an open pool scope alone kept events from being asked for.
-  const bool is_diverted = options_.version == TorchVersion::k2_6 && !scopes_.empty();
+  const bool is_diverted = options_.version == TorchVersion::kTorch26 && !scopes_.empty();
   if (captures_ == 0 && !is_diverted) process_events();
 
   Request request;
@@ -51,7 +51,7 @@ Block* CachingPolicy::allocate(std::uint64_t bytes, StreamId stream) {
 
 PrivatePool* CachingPolicy::private_pool_for(StreamId stream) {
   const auto accepts = [stream](const Scope& scope) { return scope.filter(stream); };
-  const bool first_wins = options_.version == TorchVersion::k2_6;
+  const bool first_wins = options_.version == TorchVersion::kTorch26;
   if (first_wins) {
     const auto scope = std::ranges::find_if(scopes_, accepts);
     return scope == scopes_.end() ? nullptr : private_pools_.at(scope->id).get();
@@ -199,7 +199,7 @@ Block* CachingPolicy::new_segment(const Request& request) {
   block.stream = request.stream;
   block.pool = request.pool;
   // Before 2.10 blocks of one size were told apart by address alone.
-  if (options_.version != TorchVersion::k2_6) block.segment_number = segments_made_;
+  if (options_.version != TorchVersion::kTorch26) block.segment_number = segments_made_;
   ++segments_made_;
   count_held(block, static_cast<std::int64_t>(block.size));
   statistics_.segment.add(block.pool->size_class(), 1);

@@ -29,12 +29,12 @@ namespace fragscope::policy {
 
 /// Whose rules are followed where versions differ.
 enum class TorchVersion : std::uint8_t {
-  k2_6,   ///< 2.6 to 2.9
-  k2_15,  ///< 2.10 to 2.15
+  kTorch26,   ///< 2.6 to 2.9
+  kTorch215,  ///< 2.10 to 2.15
 };
 
 struct PolicyOptions {
-  TorchVersion version = TorchVersion::k2_15;
+  TorchVersion version = TorchVersion::kTorch215;
   SizeRules rules;
   double garbage_collection_threshold = 0;  ///< Of the limit; 0: off.
 };

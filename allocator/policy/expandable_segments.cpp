@@ -61,7 +61,7 @@ Block* CachingPolicy::new_address_space(const Request& request) {
   block.pool = request.pool;
   block.expandable = segment.get();
   block.mapped = false;
-  if (options_.version != TorchVersion::k2_6) block.segment_number = segments_made_;
+  if (options_.version != TorchVersion::kTorch26) block.segment_number = segments_made_;
   ++segments_made_;
   request.pool->insert_unmapped(block);
   expandable_.push_back(std::move(segment));

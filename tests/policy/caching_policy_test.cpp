@@ -50,8 +50,8 @@ TEST_F(HitTest, TakesTheSmallestBlockThatFits) {
 
 // 2.10 on: the oldest segment; before: the lowest address.
 TEST_F(HitTest, TakesTheOldestAmongEqualBlocks) {
-  for (const auto& [version, expected] :
-       {std::pair{TorchVersion::k2_15, kBase + 40 * kMiB}, std::pair{TorchVersion::k2_6, kBase}}) {
+  for (const auto& [version, expected] : {std::pair{TorchVersion::kTorch215, kBase + 40 * kMiB},
+                                          std::pair{TorchVersion::kTorch26, kBase}}) {
     PolicyOptions options;
     options.version = version;
     use(kGiB, options);
@@ -232,8 +232,8 @@ TEST_F(PoolTest, KeepsItsMemoryToItself) {
 }
 
 TEST_F(PoolTest, TheScopeOpenedLastIsAskedFirst) {
-  for (const auto& [version, owner] : {std::pair{TorchVersion::k2_15, PoolId{0, 2}},
-                                       std::pair{TorchVersion::k2_6, PoolId{0, 1}}}) {
+  for (const auto& [version, owner] : {std::pair{TorchVersion::kTorch215, PoolId{0, 2}},
+                                       std::pair{TorchVersion::kTorch26, PoolId{0, 1}}}) {
     PolicyOptions options;
     options.version = version;
     use(kGiB, options);

@@ -5,6 +5,7 @@
 #include "allocator/policy/caching_policy.hpp"
 #include "allocator/policy/device/simulated_device.hpp"
 #include "allocator/policy/heap_check.hpp"
+#include "trace/check.hpp"
 
 #include <gtest/gtest.h>
 
@@ -38,9 +39,8 @@ class PolicyTest : public ::testing::Test {
   /// A block that must be there.
   Block& allocate(std::uint64_t bytes, StreamId stream = 0) {
     Block* block = policy().allocate(bytes, stream);
-    EXPECT_NE(block, nullptr) << bytes;
-    static Block none;
-    return block != nullptr ? *block : none;
+    FRAGSCOPE_CHECK(block != nullptr);
+    return *block;
   }
 
  private:

@@ -37,7 +37,7 @@ class Program {
 
   PolicyOptions some_options() {
     PolicyOptions options;
-    options.version = pick(2) == 0 ? TorchVersion::k2_15 : TorchVersion::k2_6;
+    options.version = pick(2) == 0 ? TorchVersion::kTorch215 : TorchVersion::kTorch26;
     options.rules.expandable_segments = pick(2) == 0;
     if (pick(3) == 0) options.rules.max_split_size = (20 + pick(80)) * kMiB;
     if (pick(3) == 0) options.garbage_collection_threshold = 0.6;
