@@ -27,7 +27,7 @@ void must(bool condition) {
 
 void report_all(const Explanation& explanation) {
   const std::string text = fragscope::report::explain_text(
-      explanation, "input", fragscope::report::Paint(/*enabled=*/false));
+      explanation, "input", fragscope::report::Paint(/*colour=*/false));
   must(text.find('\x1b') == std::string::npos);
   must(fragscope::report::diagnostic_record(explanation, "input", {}, std::nullopt).size() <
        64U << 10);
