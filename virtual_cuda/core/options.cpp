@@ -68,11 +68,12 @@ Result<void> add_memory(std::string_view value, PerDevice& devices) {
 
 Result<void> add_compute(std::string_view value, PerDevice& devices) {
   const std::size_t dot = value.find('.');
-  const auto major = parse_number(value.substr(0, dot));
-  const auto minor =
-      dot == std::string_view::npos ? std::nullopt : parse_number(value.substr(dot + 1));
-  if (!major || !minor || *major > 99 || *minor > 9) return bad_value("compute", value, "M.N");
-  devices.computes.emplace_back(static_cast<int>(*major), static_cast<int>(*minor));
+  constexpr std::uint64_t kNone = 100;
+  const std::uint64_t major = parse_number(value.substr(0, dot)).value_or(kNone);
+  const std::uint64_t minor =
+      dot == std::string_view::npos ? kNone : parse_number(value.substr(dot + 1)).value_or(kNone);
+  if (major >= kNone || minor > 9) return bad_value("compute", value, "M.N");
+  devices.computes.emplace_back(static_cast<int>(major), static_cast<int>(minor));
   return {};
 }
 

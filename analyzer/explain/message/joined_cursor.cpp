@@ -231,8 +231,7 @@ std::string JoinedCursor::unreadable_size() {
                          printed.ends_with("inf") || printed.ends_with("NaN");
   const std::size_t unit = probe.at();
   if (!is_figure || !probe.unit_power()) return {};
-  const std::string text =
-      printed + ' ' + std::string(text_.substr(unit, probe.at() - unit).substr(1));
+  std::string text = printed + ' ' + std::string(text_.substr(unit, probe.at() - unit).substr(1));
   *this = probe;
   return text;
 }
