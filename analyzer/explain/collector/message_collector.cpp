@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 namespace fragscope::explain {
 namespace {
@@ -15,11 +14,15 @@ namespace {
 constexpr std::size_t kKeptText = 4000;
 constexpr std::size_t kKeptAtEachEnd = 1000;
 
+const logtext::PhraseScanner& message_scanner() {
+  static const logtext::PhraseScanner scanner({message_phrases()});
+  return scanner;
+}
+
 /// Where message phrases begin in text[from, until), in ascending order.
 std::vector<std::size_t> phrase_places(std::string_view text, std::size_t from, std::size_t until) {
-  static const logtext::PhraseScanner scanner({message_phrases()});
   std::vector<std::size_t> places;
-  scanner.scan(
+  message_scanner().scan(
       text, from, std::min(until, text.size()), [&places](std::size_t place, std::uint32_t) {
         places.push_back(place);
       });
@@ -192,15 +195,15 @@ std::vector<Message> MessageCollector::take_messages() {
 
 Result<std::vector<Message>> read_messages(const std::string& path) {
   MessageCollector collector;
-  const logtext::PhraseScanner scanner({message_phrases()});
-  return logtext::read_log(path, scanner, [&](const logtext::LineHit& hit) { collector.add(hit); })
+  return logtext::read_log(
+             path, message_scanner(), [&](const logtext::LineHit& hit) { collector.add(hit); })
       .map([&](const logtext::LogTotals&) { return collector.take_messages(); });
 }
 
 std::vector<Message> find_messages(std::string_view text) {
   MessageCollector collector;
-  const logtext::PhraseScanner scanner({message_phrases()});
-  logtext::read_text(text, scanner, [&](const logtext::LineHit& hit) { collector.add(hit); });
+  logtext::read_text(
+      text, message_scanner(), [&](const logtext::LineHit& hit) { collector.add(hit); });
   return collector.take_messages();
 }
 
