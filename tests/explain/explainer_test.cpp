@@ -2,6 +2,9 @@
 // A whole log: what is looked for reaches those who read it.
 #include "analyzer/explain/explainer.hpp"
 
+#include "analyzer/report/explain/explain_text.hpp"
+#include "analyzer/report/terminal.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +14,9 @@
 namespace fragscope::explain {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 const std::string kLoading =
@@ -42,6 +47,15 @@ TEST(Explainer, FindsTheShellsWordOnALineOfItsOwn) {
 TEST(Explainer, DoesNotTakeTheWordWithinALineForIt) {
   EXPECT_EQ(failing_stage(kLoading + "Killed time until the next step\n"), std::nullopt);
   EXPECT_EQ(failing_stage(kLoading + "nothing was killed\n"), std::nullopt);
+}
+
+TEST(Explainer, SaysWhenTheBytesWereNotTakenAsTheyAre) {
+  Explanation explanation = explain_log_text("");
+  const report::Paint plain(/*colour=*/false);
+  EXPECT_THAT(report::explain_text(explanation, "a.log", plain), Not(HasSubstr("read as")));
+  explanation.totals.encoding = "UTF-16";
+  EXPECT_THAT(report::explain_text(explanation, "a.log", plain),
+              HasSubstr("the log was read as UTF-16"));
 }
 
 TEST(Explainer, TakesNoTimeBetweenStampsOfDifferentKinds) {

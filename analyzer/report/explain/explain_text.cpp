@@ -98,6 +98,9 @@ class ExplainWriter {
   [[nodiscard]] std::string write(const std::string& path) {
     const auto& reports = explanation_.reports;
     out_ += fmt::format("{}: {}\n", printable(path), summary());
+    if (const auto encoding = explanation_.totals.encoding; !encoding.empty()) {
+      out_ += wrapped(fmt::format("note: the log was read as {}", encoding), kTextWidth, 2);
+    }
     if (reports.size() > 1) write_table();
     const std::size_t full = reports.size() > kMaxFull ? 1 : reports.size();
     for (std::size_t i = reports.size() - full; i < reports.size(); ++i)
