@@ -2,6 +2,7 @@
 #include "analyzer/explain/redaction.hpp"
 
 #include "analyzer/explain/judge.hpp"
+#include "trace/ascii.hpp"
 
 #include <absl/container/flat_hash_set.h>
 #include <fmt/format.h>
@@ -78,9 +79,7 @@ class Masks {
 
 std::string lower_case(std::string_view text) {
   std::string low(text);
-  std::ranges::transform(low, low.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-  });
+  std::ranges::transform(low, low.begin(), lower);
   return low;
 }
 
@@ -109,8 +108,7 @@ std::string_view bare(std::string_view word) {
 
 bool is_own_name(const std::string& word) {
   const bool is_name = std::ranges::all_of(word, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == ':' ||
-           c == '(' || c == ')';
+    return is_letter(c) || is_digit(c) || c == '_' || c == '.' || c == ':' || c == '(' || c == ')';
   });
   return is_name && std::ranges::any_of(kOwnNames, [&word](std::string_view start) {
            return word.starts_with(start);

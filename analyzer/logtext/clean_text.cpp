@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/logtext/clean_text.hpp"
 
+#include "trace/ascii.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -34,15 +36,14 @@ std::size_t escape_length(std::string_view text) {
 
 /// Length of a whole terminal code ("ESC [ 1 ; 31 m") at `text`, 0 if there is none.
 std::size_t code_length(std::string_view text) {
-  const auto is_parameter = [](char c) { return (c >= '0' && c <= '9') || c == ';' || c == '?'; };
-  const auto is_final = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto is_parameter = [](char c) { return is_digit(c) || c == ';' || c == '?'; };
   std::size_t at = escape_length(text);
   if (at == 0) return 0;
   if (at >= text.size() || text[at] != '[') return text[0] == '\x1b' ? at : 0;
   ++at;
   while (at < text.size() && is_parameter(text[at]))
     ++at;
-  return at < text.size() && is_final(text[at]) ? at + 1 : at;
+  return at < text.size() && is_letter(text[at]) ? at + 1 : at;
 }
 
 /// What a two-character escape stands for, 0 if it is none.

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/logtext/log_line.hpp"
 
+#include "trace/ascii.hpp"
+
 #include <algorithm>
 #include <array>
 
 namespace fragscope::logtext {
 namespace {
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-bool is_blank(char c) {
+/// Not a line break: lines that were quoted in one keep theirs.
+bool is_gap(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }
 
@@ -39,7 +36,7 @@ class PrefixReader {
 
  private:
   void skip_blanks() {
-    while (!rest_.empty() && is_blank(rest_.front()))
+    while (!rest_.empty() && is_gap(rest_.front()))
       rest_.remove_prefix(1);
   }
 
@@ -147,7 +144,7 @@ class PrefixReader {
     while (at_char(at, " "))
       ++at;
     const std::size_t word = at;
-    while (at < rest_.size() && !is_blank(rest_[at]))
+    while (at < rest_.size() && !is_gap(rest_[at]))
       ++at;
     if (std::ranges::all_of(rest_.substr(word, at - word), is_digit)) {
       rest_.remove_prefix(at);

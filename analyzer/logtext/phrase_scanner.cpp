@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/logtext/phrase_scanner.hpp"
 
+#include "trace/ascii.hpp"
 #include "trace/check.hpp"
 
 #include <algorithm>
 
 namespace fragscope::logtext {
-namespace {
-
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 PhraseScanner::PhraseScanner(std::initializer_list<Phrases> groups)
     : first_entry_(1U << kSlotBits, ~0U) {

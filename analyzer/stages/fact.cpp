@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/stages/fact.hpp"
 
+#include "trace/ascii.hpp"
+
 #include <charconv>
 #include <cmath>
 
 namespace fragscope::stages {
 namespace {
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 bool is_number_part(char c) {
   return is_digit(c) || c == '.' || c == ',';
 }

@@ -6,6 +6,7 @@
 #include "analyzer/logtext/clean_text.hpp"
 #include "analyzer/logtext/log_line.hpp"
 #include "analyzer/stages/timeline_builder.hpp"
+#include "trace/ascii.hpp"
 
 #include <algorithm>
 #include <string>
@@ -16,9 +17,7 @@ namespace fragscope::stages::test {
 
 inline std::string lower_case(std::string_view text) {
   std::string low(text);
-  std::ranges::transform(low, low.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
+  std::ranges::transform(low, low.begin(), lower);
   return low;
 }
 

@@ -3,6 +3,7 @@
 
 #include "analyzer/explain/message/message_reader.hpp"
 #include "analyzer/logtext/phrase_scanner.hpp"
+#include "trace/ascii.hpp"
 
 #include <fmt/format.h>
 
@@ -29,10 +30,6 @@ std::vector<std::size_t> phrase_places(std::string_view text, std::size_t from, 
   std::ranges::sort(places);
   places.erase(std::unique(places.begin(), places.end()), places.end());
   return places;
-}
-
-bool is_blank(char c) {
-  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
 std::string single_spaced(std::string_view text) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/explain/message/joined_cursor.hpp"
 
+#include "trace/ascii.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -8,19 +10,6 @@
 
 namespace fragscope::explain {
 namespace {
-
-bool is_blank(char c) {
-  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-}
 
 /// Whether these are the digits of a whole number in groups of three: "1,024", "17.179.869".
 bool is_grouped(std::string_view number, char separator) {

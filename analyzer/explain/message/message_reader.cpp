@@ -5,6 +5,7 @@
 #include "analyzer/explain/message/forms/pytorch_forms.hpp"
 #include "analyzer/explain/message/forms/reading.hpp"
 #include "analyzer/explain/message/message_format.hpp"
+#include "trace/ascii.hpp"
 
 #include <algorithm>
 #include <array>
@@ -31,13 +32,6 @@ constexpr std::array<std::string_view, 8> kMiddleWords = {"Tried to allocate ",
 constexpr std::array<std::string_view, 3> kOtherBlanks = {"  ", "\t", "\xC2\xA0"};
 
 constexpr std::string_view kNoBreakSpace = "\xC2\xA0";
-
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-}
-bool is_blank(char c) {
-  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
 
 std::string with_blanks(std::string_view words, std::string_view blank) {
   std::string other;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/stages/failure/memory_words.hpp"
 
+#include "trace/ascii.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -36,16 +38,6 @@ constexpr MemoryWords kMemoryWords[] = {
 };
 
 constexpr std::size_t kNear = 120;  // how far around the words their sentence is looked at
-
-bool is_blank(char c) {
-  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;

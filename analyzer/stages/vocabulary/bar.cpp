@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/stages/vocabulary/bar.hpp"
 
+#include "trace/ascii.hpp"
+
 #include <charconv>
 #include <optional>
 
@@ -40,10 +42,6 @@ constexpr BarName kNames[] = {
 
 /// A name longer than this is the text of a line, with a bar glued to its end.
 constexpr std::size_t kMaxName = 120;
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 std::string_view trim(std::string_view text) {
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t'))

@@ -4,6 +4,7 @@
 #include "analyzer/recording/byte_size.hpp"
 #include "analyzer/stages/weights/bounded_json.hpp"
 #include "analyzer/stages/weights/safetensors.hpp"
+#include "trace/ascii.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -39,15 +40,15 @@ constexpr WeightFormat kFormats[] = {
     {"q3_k", 110, 256}, {"q2_k", 84, 256},
 };
 
-std::string lower(std::string_view text) {
+std::string lower_case(std::string_view text) {
   std::string low(text);
   for (char& c : low)
-    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    c = lower(c);
   return low;
 }
 
 Result<WeightFormat> find_format(std::string_view name) {
-  std::string wanted = lower(name);
+  std::string wanted = lower_case(name);
   constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
       {"float32", "fp32"},
       {"float", "fp32"},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/explain/message/forms/other_forms.hpp"
 
+#include "trace/ascii.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -10,12 +12,6 @@ namespace {
 using stages::MemoryWords;
 using stages::Wording;
 
-bool is_blank(char c) {
-  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }

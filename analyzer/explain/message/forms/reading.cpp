@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/explain/message/forms/reading.hpp"
 
+#include "trace/ascii.hpp"
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -17,10 +19,6 @@ constexpr std::array<std::string_view, 7> kBeginnings = {"out of memory. Tried t
                                                          "has a total capac",
                                                          " total capacity; ",
                                                          "Free memory on device "};
-
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-}
 
 bool begins_message(std::string_view text, std::size_t at) {
   return std::ranges::any_of(kBeginnings, [&](std::string_view words) {
