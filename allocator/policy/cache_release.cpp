@@ -7,12 +7,18 @@
 
 namespace fragscope::policy {
 
-void CachingPolicy::empty_cache() {
+bool CachingPolicy::empty_cache() {
+  if (options_.version == TorchVersion::kTorch26 && is_capturing()) {
+    ++statistics_.num_sync_all_streams;  // It counts before it checks.
+    return false;
+  }
   release_cached();
+  return true;
 }
 
 void CachingPolicy::wait_for_events() {
   ++statistics_.num_sync_all_streams;
+  insert_deferred_events();
   for (auto& [stream, events] : pending_) {
     for (const PendingEvent& pending : events) {
       events_.wait(pending.event);
@@ -23,7 +29,7 @@ void CachingPolicy::wait_for_events() {
 }
 
 void CachingPolicy::release_cached() {
-  if (captures_ == 0) {
+  if (!is_capturing()) {
     wait_for_events();
     release_blocks(large_);
     release_blocks(small_);
@@ -60,7 +66,7 @@ void CachingPolicy::release_blocks(BlockPool& pool) {
 void CachingPolicy::release_segment(Block& block) {
   if (observer_ != nullptr) observer_->on_segment_free(block);
   block.pool->erase_free(block);
-  memory_.free(block.address, block.size);
+  source_of(*block.pool).free(block.address, block.size);
   count_held(block, -static_cast<std::int64_t>(block.size));
   statistics_.segment.subtract(block.pool->size_class(), 1);
   if (block.size >= options_.rules.max_split_size) statistics_.oversize_segments.subtract(1);

@@ -6,6 +6,7 @@
 #include "trace/check.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 namespace fragscope::policy {
@@ -28,9 +29,7 @@ Block* CachingPolicy::allocate(std::uint64_t bytes, StreamId stream) {
     failure_.kind = AllocationFailure::Kind::kBeyondAnExbibyte;
     return nullptr;
   }
-  // Up to 2.9 an open pool scope alone kept events from being asked for.
-  const bool is_diverted = options_.version == TorchVersion::kTorch26 && !scopes_.empty();
-  if (captures_ == 0 && !is_diverted) process_events();
+  if (!is_capturing()) process_events();
 
   Request request;
   request.bytes = bytes;
@@ -38,7 +37,9 @@ Block* CachingPolicy::allocate(std::uint64_t bytes, StreamId stream) {
   request.device_allocation = device_allocation(request.size, options_.rules);
   request.stream = stream;
   request.pool = &pool_for(size_class(request.size), stream);
-  request.expandable = options_.rules.expandable_segments;
+  const PrivatePool* owner = request.pool->owner();
+  request.expandable =
+      options_.rules.expandable_segments && (owner == nullptr || owner->source == nullptr);
 
   Block* block = take_free(request);
   if (block == nullptr) block = serve_miss(request);
@@ -161,7 +162,7 @@ Block* CachingPolicy::serve_miss(const Request& request) {
   Block* block = from_device(request);
   if (block == nullptr && request.pool->owner() == nullptr) block = take_from_lenders(request);
   if (block == nullptr && release_oversize(request)) block = from_device(request);
-  if (block == nullptr && captures_ == 0) {
+  if (block == nullptr && !is_capturing()) {
     release_cached();
     ++statistics_.num_alloc_retries;
     block = from_device(request);
@@ -185,13 +186,17 @@ bool CachingPolicy::is_over_limit(std::uint64_t more_bytes) const {
 }
 
 Block* CachingPolicy::from_device(const Request& request) {
+  if (PrivatePool* owner = request.pool->owner()) owner->is_source_empty = false;
   // By the plain segment's size, also where fewer pages would do.
   if (is_over_limit(request.device_allocation)) return nullptr;
   return request.expandable ? grow(request) : new_segment(request);
 }
 
 Block* CachingPolicy::new_segment(const Request& request) {
-  const auto address = memory_.allocate(request.device_allocation);
+  const auto address = source_of(*request.pool).allocate(request.device_allocation);
+  if (PrivatePool* owner = request.pool->owner()) {
+    owner->is_source_empty = owner->source != nullptr && !address;
+  }
   if (!address) return nullptr;
   Block& block = store_.make();
   block.address = *address;
@@ -216,6 +221,8 @@ void CachingPolicy::report_failure(const Request& request) {
   failure_.capacity = memory_.capacity();
   failure_.limit_bytes = limit_;
   failure_.allocated_bytes = static_cast<std::uint64_t>(statistics_.allocated_bytes.all.current);
+  failure_.is_source_empty =
+      request.pool->owner() != nullptr && request.pool->owner()->is_source_empty;
   failure_.reserved_bytes = static_cast<std::uint64_t>(statistics_.reserved_bytes.all.current);
   for (const auto& [id, pool] : private_pools_) {
     for (const BlockPool* part : {&pool->small, &pool->large}) {
@@ -238,8 +245,12 @@ Block* CachingPolicy::find(Address address) const {
 }
 
 void CachingPolicy::record_stream(Block& block, StreamId stream) {
-  if (stream == block.stream || std::ranges::count(block.used_on, stream) > 0) return;
-  block.used_on.push_back(stream);
+  if (stream == block.stream) return;
+  const auto add = [stream](std::vector<StreamId>& streams) {
+    if (std::ranges::count(streams, stream) == 0) streams.push_back(stream);
+  };
+  add(block.used_on);
+  if (is_capturing()) add(used_in_capture_[&block]);
 }
 
 void CachingPolicy::free(Block& block) {
@@ -253,7 +264,7 @@ void CachingPolicy::free(Block& block) {
   if (observer_ != nullptr) observer_->on_free_requested(block);
   if (block.used_on.empty()) {
     complete_free(block);
-  } else if (captures_ > 0) {
+  } else if (is_capturing()) {
     deferred_.push_back(&block);  // No event may be recorded now.
   } else {
     insert_events(block);
@@ -262,6 +273,7 @@ void CachingPolicy::free(Block& block) {
 
 void CachingPolicy::complete_free(Block& block) {
   if (observer_ != nullptr) observer_->on_free_completed(block);
+  if (!used_in_capture_.empty()) used_in_capture_.erase(&block);
   const SizeClass size_class = block.pool->size_class();
   const std::uint64_t size = block.size;
   std::int64_t split_blocks = 0;
@@ -315,7 +327,13 @@ void CachingPolicy::insert_events(Block& block) {
   block.used_on.clear();
 }
 
+bool CachingPolicy::is_capturing() const {
+  if (options_.version == TorchVersion::kTorch26) return captures_ > 0 || !scopes_.empty();
+  return captures_ > 0 && events_.is_capturing();
+}
+
 void CachingPolicy::process_events() {
+  insert_deferred_events();
   for (auto queue = pending_.begin(); queue != pending_.end();) {
     auto& events = queue->second;
     while (!events.empty() && events_.is_done(events.front().event)) {
@@ -329,20 +347,35 @@ void CachingPolicy::process_events() {
 
 void CachingPolicy::end_capture() {
   FRAGSCOPE_CHECK(captures_ > 0);
-  if (--captures_ > 0) return;
-  for (Block* block : std::exchange(deferred_, {}))
+  --captures_;
+}
+
+void CachingPolicy::insert_deferred_events() {
+  for (Block* block : std::exchange(deferred_, {})) {
+    // What a capture recorded was over when the capture was: nothing waits for it.
+    if (const auto used = used_in_capture_.find(block); used != used_in_capture_.end()) {
+      std::erase_if(block->used_on,
+                    [&](StreamId stream) { return std::ranges::count(used->second, stream) > 0; });
+      used_in_capture_.erase(used);
+    }
     insert_events(*block);
+    if (block->open_events == 0) complete_free(*block);
+  }
 }
 
 // --- Pools. --------------------------------------------------------------------------------------
 
-void CachingPolicy::begin_allocate_to_pool(PoolId id, StreamFilter filter) {
+void CachingPolicy::create_pool(PoolId id, DeviceMemory* source) {
   auto& pool = private_pools_[id];
   if (pool == nullptr) {
-    pool = std::make_unique<PrivatePool>(id);
+    pool = std::make_unique<PrivatePool>(id, source);
   } else {
     ++pool->use_count;
   }
+}
+
+void CachingPolicy::begin_allocate_to_pool(PoolId id, StreamFilter filter) {
+  create_pool(id);
   scopes_.push_back({id, std::move(filter)});
 }
 
@@ -380,16 +413,30 @@ Block& CachingPolicy::make_like(const Block& block, Address address, std::uint64
   return made;
 }
 
+DeviceMemory& CachingPolicy::source_of(const BlockPool& pool) {
+  const PrivatePool* owner = pool.owner();
+  return owner != nullptr && owner->source != nullptr ? *owner->source : memory_;
+}
+
+void CachingPolicy::set_memory_fraction(double fraction) {
+  const double total = static_cast<double>(memory_.capacity().total_bytes);
+  const double allowed = fraction * total;
+  if (options_.version == TorchVersion::kTorch26) {
+    limit_ = static_cast<std::uint64_t>(allowed);
+  } else if (fraction < 1) {
+    limit_ = static_cast<std::uint64_t>(std::round(allowed));
+  } else {
+    limit_.reset();
+  }
+}
+
 void CachingPolicy::count_held(const Block& block, std::int64_t bytes) {
   held_bytes_ += static_cast<std::uint64_t>(bytes);
   const SizeClass size_class = block.pool->size_class();
-  if (bytes >= 0) {
-    statistics_.reserved_bytes.add(size_class, static_cast<std::uint64_t>(bytes));
-  } else {
-    statistics_.reserved_bytes.subtract(size_class, static_cast<std::uint64_t>(-bytes));
-  }
+  statistics_.reserved_bytes.change(size_class, bytes);
   if (PrivatePool* owner = block.pool->owner()) {
     owner->held_bytes += static_cast<std::uint64_t>(bytes);
+    statistics_.reserved_bytes_by_pool[owner->id].change(size_class, bytes);
   }
 }
 

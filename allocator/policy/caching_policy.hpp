@@ -58,6 +58,7 @@ struct AllocationFailure {
   std::uint64_t allocated_bytes = 0;  ///< Without idle bytes of private pools.
   std::uint64_t reserved_bytes = 0;
   std::uint64_t private_free_bytes = 0;
+  bool is_source_empty = false;  ///< The pool's own allocator had nothing.
 };
 
 class CachingPolicy {
@@ -85,15 +86,22 @@ class CachingPolicy {
   /// The block is used by work on `stream` too, which its reuse has to wait for.
   void record_stream(Block& block, StreamId stream);
 
-  /// Gives everything back that nobody uses (torch.cuda.empty_cache).
-  void empty_cache();
+  /// Gives everything back that nobody uses (torch.cuda.empty_cache). False, with nothing done, if
+  /// PyTorch refuses it: up to 2.9, while a capture is underway or requests are routed to a pool.
+  [[nodiscard]] bool empty_cache();
 
-  /// set_per_process_memory_fraction, as bytes; none: no limit.
+  /// set_per_process_memory_fraction (0 to 1): a limit on what is held from the device. 1 means
+  /// none; up to 2.9 it is a limit too, and there is no way back to none.
+  void set_memory_fraction(double fraction);
+  /// The same as bytes; none: no limit.
   void set_limit(std::optional<std::uint64_t> bytes) { limit_ = bytes; }
   [[nodiscard]] std::optional<std::uint64_t> limit() const { return limit_; }
   void set_options(const PolicyOptions& options) { options_ = options; }
   [[nodiscard]] const PolicyOptions& options() const { return options_; }
 
+  /// A new pool, or one more user of it. `source` gives its segments (none of them expandable) in
+  /// place of the device and outlives the policy; for a new pool only.
+  void create_pool(PoolId id, DeviceMemory* source = nullptr);
   using StreamFilter = std::function<bool(StreamId)>;
   /// Routes requests on streams that `filter` accepts to the pool, which is made if it is new and
   /// gets one more user. Of several scopes the one opened last is asked first (2.6: the first).
@@ -104,7 +112,8 @@ class CachingPolicy {
   void set_use_on_oom(PoolId id, bool use_on_oom);
   void set_no_split(PoolId id, bool no_split);
 
-  /// While a capture is underway no event is asked for and nothing of the default pool goes back.
+  /// Where the current stream is in a capture no event is asked for and nothing of the default pool
+  /// goes back.
   void begin_capture() { ++captures_; }
   void end_capture();
 
@@ -151,6 +160,10 @@ class CachingPolicy {
   void complete_free(Block& block);
   [[nodiscard]] std::uint64_t try_merge(Block& block, Block* neighbour);
   void insert_events(Block& block);
+  void insert_deferred_events();
+  /// Whether events may be neither asked for nor recorded here: the thread's current stream is in a
+  /// capture (up to 2.9: any is, or a scope is open).
+  [[nodiscard]] bool is_capturing() const;
   void process_events();
   void wait_for_events();
 
@@ -170,6 +183,7 @@ class CachingPolicy {
   void insert_after(Block& block, Block& added);
   [[nodiscard]] Block& make_like(const Block& block, Address address, std::uint64_t size);
 
+  [[nodiscard]] DeviceMemory& source_of(const BlockPool& pool);
   void count_held(const Block& block, std::int64_t bytes);
   void count_inactive(const Block& block, std::int64_t blocks, std::int64_t bytes);
 
@@ -185,6 +199,7 @@ class CachingPolicy {
   absl::flat_hash_map<Address, Block*> handed_out_;
   std::map<StreamId, std::deque<PendingEvent>> pending_;
   std::vector<Block*> deferred_;  // freed within a capture, used on other streams
+  absl::flat_hash_map<Block*, std::vector<StreamId>> used_in_capture_;
   std::vector<Scope> scopes_;
   std::uint32_t captures_ = 0;
   std::optional<std::uint64_t> limit_;

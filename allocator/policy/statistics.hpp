@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
+#include <utility>
 
 namespace fragscope::policy {
 
@@ -48,7 +50,16 @@ struct ClassCounters {
     all.subtract(static_cast<std::int64_t>(amount));
     by_class[static_cast<std::size_t>(size_class)].subtract(static_cast<std::int64_t>(amount));
   }
+  template <class Do>
+  void each(Do action) {
+    action(all);
+    for (Counter& counter : by_class)
+      action(counter);
+  }
 };
+
+/// Two ids as PyTorch prints them; (0,0) is the default pool.
+using PoolId = std::pair<std::uint64_t, std::uint64_t>;
 
 struct Statistics {
   ClassCounters allocation;       ///< Blocks handed out; ends when they are freed.
@@ -60,6 +71,8 @@ struct Statistics {
   ClassCounters reserved_bytes;   ///< Plain segments and mapped pages.
   ClassCounters inactive_split;   ///< Free blocks with a neighbour, in plain segments.
   ClassCounters inactive_split_bytes;
+  /// The part of each private pool that was ever used (since 2.13).
+  std::map<PoolId, ClassCounters> reserved_bytes_by_pool;
   Counter oversize_allocations;  ///< Blocks of max_split_size or more, handed out.
   Counter oversize_segments;
   std::int64_t num_alloc_retries = 0;  ///< Attempts after everything cached was given back.
@@ -67,6 +80,38 @@ struct Statistics {
   std::int64_t num_sync_all_streams = 0;
   std::int64_t num_device_alloc = 0;  ///< Segments obtained and ranges mapped.
   std::int64_t num_device_free = 0;
+  std::int64_t num_oom_rejections = 0;  ///< throw_on_cudamalloc_oom: refused without asking.
+
+  /// reset_peak_memory_stats
+  void reset_peaks() {
+    each([](Counter& counter) { counter.reset_peak(); });
+  }
+  /// reset_accumulated_memory_stats
+  void reset_accumulated() {
+    each([](Counter& counter) { counter.reset_accumulated(); });
+    num_alloc_retries = num_ooms = num_sync_all_streams = 0;
+    num_device_alloc = num_device_free = num_oom_rejections = 0;
+  }
+
+ private:
+  template <class Do>
+  void each(Do action) {
+    for (ClassCounters* counters : {&allocation,
+                                    &allocated_bytes,
+                                    &active,
+                                    &active_bytes,
+                                    &requested_bytes,
+                                    &segment,
+                                    &reserved_bytes,
+                                    &inactive_split,
+                                    &inactive_split_bytes}) {
+      counters->each(action);
+    }
+    for (auto& [id, counters] : reserved_bytes_by_pool)
+      counters.each(action);
+    action(oversize_allocations);
+    action(oversize_segments);
+  }
 };
 
 }  // namespace fragscope::policy

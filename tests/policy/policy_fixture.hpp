@@ -4,7 +4,7 @@
 
 #include "allocator/policy/caching_policy.hpp"
 #include "allocator/policy/device/simulated_device.hpp"
-#include "allocator/policy/heap_check.hpp"
+#include "allocator/policy/inspect/heap_check.hpp"
 #include "trace/check.hpp"
 
 #include <gtest/gtest.h>

@@ -4,6 +4,7 @@
 
 #include "allocator/policy/blocks/block.hpp"
 #include "allocator/policy/size_rules.hpp"
+#include "allocator/policy/statistics.hpp"
 
 #include <cstdint>
 #include <utility>
@@ -11,9 +12,6 @@
 namespace fragscope::policy {
 
 struct PrivatePool;
-
-/// Two ids as PyTorch prints them; (0,0) is the default pool.
-using PoolId = std::pair<std::uint64_t, std::uint64_t>;
 
 /// By stream, then size; among equals the block of the oldest segment, then the lowest address
 /// (PyTorch 2.10 on; before, by address alone, which `segment_number` 0 for all gives).
@@ -99,12 +97,15 @@ class BlockPool {
 
 /// Memory that only requests routed to it use: of a CUDA graph, or a MemPool.
 struct PrivatePool {
-  explicit PrivatePool(PoolId pool_id)
-      : id(pool_id) {}
+  PrivatePool(PoolId pool_id, DeviceMemory* own_source)
+      : id(pool_id)
+      , source(own_source) {}
 
   PoolId id;
+  DeviceMemory* source;          ///< Where its plain segments come from; null: the device.
   std::uint32_t use_count = 1;   ///< At 0 its cached segments may go back to the device.
-  std::uint64_t held_bytes = 0;  ///< From the device.
+  std::uint64_t held_bytes = 0;  ///< From the device, or from `source`.
+  bool is_source_empty = false;  ///< What the last request to `source` found.
   bool use_on_oom = false;       ///< Default requests may use its free blocks before they fail.
   bool no_split = false;
   BlockPool small{SizeClass::kSmall, this};

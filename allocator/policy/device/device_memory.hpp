@@ -54,6 +54,8 @@ class StreamEvents {
   /// Marks the work that is on the stream now.
   [[nodiscard]] virtual EventId record(StreamId stream) = 0;
   [[nodiscard]] virtual bool is_done(EventId event) = 0;
+  /// Whether the calling thread's current stream is in a capture. Asked only while one is underway.
+  [[nodiscard]] virtual bool is_capturing() const = 0;
   /// Returns once the event is done. Each event is asked for until it is done, then forgotten.
   virtual void wait(EventId event) = 0;
 };

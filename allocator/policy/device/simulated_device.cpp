@@ -8,9 +8,10 @@
 
 namespace fragscope::policy {
 
-SimulatedDevice::SimulatedDevice(std::uint64_t total_bytes, Address base)
+SimulatedDevice::SimulatedDevice(std::uint64_t total_bytes, Address base, SimulatedStreams* streams)
     : total_bytes_(total_bytes)
-    , base_(base) {}
+    , base_(base)
+    , streams_(streams) {}
 
 Address SimulatedDevice::place(std::uint64_t size) {
   Address at = base_;
@@ -22,24 +23,44 @@ Address SimulatedDevice::place(std::uint64_t size) {
   return at;
 }
 
-std::optional<Address> SimulatedDevice::allocate(std::uint64_t size) {
-  if (size > capacity().free_bytes) return std::nullopt;
+void SimulatedDevice::fail(Fault kind, std::uint64_t nth, bool onward) {
+  faults_[static_cast<std::size_t>(kind)] = {nth, onward};
+}
+
+/// Counts the call, and the memory if it may have it.
+bool SimulatedDevice::take(Fault kind, std::uint64_t size) {
+  PlannedFault& fault = faults_[static_cast<std::size_t>(kind)];
+  if (fault.calls_left == 1) {
+    if (!fault.onward) fault = {};
+    return false;
+  }
+  if (fault.calls_left > 1) --fault.calls_left;
+  if (size > capacity().free_bytes) return false;
   used_bytes_ += size;
+  return true;
+}
+
+std::optional<Address> SimulatedDevice::allocate(std::uint64_t size) {
+  if (!take(Fault::kAllocate, round_up(size, kRoundLarge))) return std::nullopt;
   return place(size);
 }
 
 void SimulatedDevice::free(Address address, std::uint64_t size) {
   FRAGSCOPE_CHECK(ranges_.erase(address) == 1);
-  used_bytes_ -= size;
+  used_bytes_ -= round_up(size, kRoundLarge);
+  if (streams_ != nullptr) streams_->wait_for_all();
 }
 
 std::optional<Address> SimulatedDevice::reserve(std::uint64_t size) {
   return place(size);
 }
 
-bool SimulatedDevice::map(Address /*address*/, std::uint64_t size, std::uint64_t /*page_size*/) {
-  if (size > capacity().free_bytes) return false;
-  used_bytes_ += size;
+bool SimulatedDevice::map(Address /*address*/, std::uint64_t size, std::uint64_t page_size) {
+  for (std::uint64_t mapped = 0; mapped < size; mapped += page_size) {
+    if (take(Fault::kPage, page_size)) continue;
+    used_bytes_ -= mapped;
+    return false;
+  }
   return true;
 }
 
@@ -52,11 +73,12 @@ void SimulatedDevice::release(Address address, std::uint64_t /*size*/) {
 }
 
 Capacity SimulatedDevice::capacity() const {
-  return {total_bytes_ - used_bytes_ - outside_bytes_, total_bytes_};
+  const std::uint64_t taken = used_bytes_ + outside_bytes_;
+  return {total_bytes_ - std::min(total_bytes_, taken), total_bytes_};
 }
 
 void SimulatedDevice::set_outside_bytes(std::uint64_t bytes) {
-  outside_bytes_ = std::min(bytes, total_bytes_ - used_bytes_);
+  outside_bytes_ = bytes;
 }
 
 EventId SimulatedStreams::record(StreamId stream) {
@@ -70,12 +92,18 @@ bool SimulatedStreams::is_done(EventId event) {
 }
 
 void SimulatedStreams::wait(EventId event) {
-  open_.erase(event);
+  const auto held = open_.find(event);
+  if (held != open_.end()) release(StreamId{held->second});
 }
 
 void SimulatedStreams::release(StreamId stream) {
   held_.erase(stream);
   std::erase_if(open_, [stream](const auto& entry) { return entry.second == stream; });
+}
+
+void SimulatedStreams::wait_for_all() {
+  while (!open_.empty())
+    release(StreamId{open_.begin()->second});
 }
 
 }  // namespace fragscope::policy

@@ -5,18 +5,51 @@
 
 #include "allocator/policy/device/device_memory.hpp"
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <set>
 
 namespace fragscope::policy {
 
+/// Streams whose work is done, and which are captured, when the test says so.
+class SimulatedStreams final : public StreamEvents {
+ public:
+  [[nodiscard]] EventId record(StreamId stream) override;
+  [[nodiscard]] bool is_done(EventId event) override;
+  void wait(EventId event) override;
+  [[nodiscard]] bool is_capturing() const override { return captured_.contains(current_); }
+
+  void use(StreamId stream) { current_ = stream; }
+  /// The stream joins the capture that is underway, or is the first of a new one.
+  void capture(StreamId stream) { captured_.insert(stream); }
+  void end_capture() { captured_.clear(); }
+  [[nodiscard]] bool is_captured(StreamId stream) const { return captured_.contains(stream); }
+  /// Events on this stream stay open until it is released, or one of them is waited for, which
+  /// releases it.
+  void hold(StreamId stream) { held_.insert(stream); }
+  void release(StreamId stream);
+  /// Every open event, as cudaDeviceSynchronize.
+  void wait_for_all();
+
+ private:
+  StreamId current_ = 0;
+  std::set<StreamId> captured_;
+  std::set<StreamId> held_;
+  std::map<EventId, StreamId> open_;
+  EventId next_ = 0;
+};
+
 /// First fit, ascending: a range goes to the lowest address, a multiple of 2 MiB, from which it is
-/// free. Segments and reservations share one address space; only segments and mapped pages count
-/// as used memory.
+/// free. Segments and reservations share one address space; only segments, in whole pages of 2 MiB,
+/// and mapped pages count as used memory.
 class SimulatedDevice final : public DeviceMemory {
  public:
-  explicit SimulatedDevice(std::uint64_t total_bytes, Address base = Address{1} << 45);
+  /// `streams`, where given, are those of this device: giving a segment back waits for all of them,
+  /// as cudaFree does.
+  explicit SimulatedDevice(std::uint64_t total_bytes,
+                           Address base = Address{1} << 45,
+                           SimulatedStreams* streams = nullptr);
 
   [[nodiscard]] std::optional<Address> allocate(std::uint64_t size) override;
   void free(Address address, std::uint64_t size) override;
@@ -26,35 +59,32 @@ class SimulatedDevice final : public DeviceMemory {
   void release(Address address, std::uint64_t size) override;
   [[nodiscard]] Capacity capacity() const override;
 
-  /// Memory that others take; what they cannot have they do not get.
+  /// The `nth` call from now on that takes memory of this kind (1 is the next one) fails, with
+  /// `onward` every later one too. A call of `map` counts once for each page.
+  enum class Fault : std::uint8_t { kAllocate, kPage };
+  void fail(Fault kind, std::uint64_t nth, bool onward);
+  void clear_faults() { faults_ = {}; }
+
+  /// Memory that others hold. What this device's user has already stays his.
   void set_outside_bytes(std::uint64_t bytes);
   [[nodiscard]] std::uint64_t used_bytes() const { return used_bytes_; }
 
  private:
+  struct PlannedFault {
+    std::uint64_t calls_left = 0;  ///< 0: none is planned.
+    bool onward = false;
+  };
+
   [[nodiscard]] Address place(std::uint64_t size);
+  [[nodiscard]] bool take(Fault kind, std::uint64_t size);
 
   std::uint64_t total_bytes_;
   Address base_;
+  SimulatedStreams* streams_;
   std::uint64_t used_bytes_ = 0;
   std::uint64_t outside_bytes_ = 0;
+  std::array<PlannedFault, 2> faults_;
   std::map<Address, std::uint64_t> ranges_;  // segments and reservations
-};
-
-/// Streams whose work is done when the test says so.
-class SimulatedStreams final : public StreamEvents {
- public:
-  [[nodiscard]] EventId record(StreamId stream) override;
-  [[nodiscard]] bool is_done(EventId event) override;
-  void wait(EventId event) override;
-
-  /// Events on this stream stay open until released (or waited for).
-  void hold(StreamId stream) { held_.insert(stream); }
-  void release(StreamId stream);
-
- private:
-  std::set<StreamId> held_;
-  std::map<EventId, StreamId> open_;
-  EventId next_ = 0;
 };
 
 }  // namespace fragscope::policy

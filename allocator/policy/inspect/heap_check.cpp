@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocator/policy/heap_check.hpp"
+#include "allocator/policy/inspect/heap_check.hpp"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs from seeds.
+#pragma once
+
+#include "tests/fidelity/program/operation.hpp"
+
+#include <cstdint>
+
+namespace fragscope::fidelity {
+
+struct GeneratorOptions {
+  std::size_t operations = 2000;
+  std::uint64_t device_bytes = 0;  ///< Sizes are drawn so that the device fills up.
+  bool is_old = false;             ///< PyTorch 2.6: without what it does not have.
+  bool with_fraction = true;       ///< Draws limits; PyTorch cannot take back that it has one.
+};
+
+/// The same program for the same seed and options, on every machine. A seed draws a regime first
+/// (sizes, streams, pools, settings), so that programs differ in kind.
+[[nodiscard]] Program generate(std::uint64_t seed, const GeneratorOptions& options);
+
+}  // namespace fragscope::fidelity

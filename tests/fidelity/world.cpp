@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fidelity/world.hpp"
+
+#include <algorithm>
+
+namespace fragscope::fidelity {
+
+namespace {
+
+Operation make(OperationKind kind, std::uint64_t first = 0) {
+  Operation operation;
+  operation.kind = kind;
+  operation.first = first;
+  return operation;
+}
+
+}  // namespace
+
+std::optional<Step> World::resolve(const Operation& operation) const {
+  Step step;
+  step.kind = operation.kind;
+  step.text = operation.text;
+  switch (operation.kind) {
+    case OperationKind::kAllocate:
+    case OperationKind::kFree:
+    case OperationKind::kRecordStream:
+    case OperationKind::kDeviceAllocate:
+    case OperationKind::kDeviceFree:
+      return resolve_tensor(operation, step);
+    case OperationKind::kCreatePool:
+    case OperationKind::kBeginPool:
+    case OperationKind::kEndPool:
+    case OperationKind::kReleasePool:
+    case OperationKind::kUseOnOom:
+    case OperationKind::kNoSplit:
+      return resolve_pool(operation, step);
+    case OperationKind::kBeginCapture:
+    case OperationKind::kJoinCapture:
+    case OperationKind::kEndCapture:
+      return resolve_capture(operation, step);
+    case OperationKind::kHoldStream:
+      // What a capture does with held work is CUDA's business, not the allocator's.
+      if (!capturing_.empty()) return std::nullopt;
+      step.stream = static_cast<unsigned>(operation.first);
+      break;
+    case OperationKind::kUseStream:
+      // Frees that wait for the end of a capture must not be met by a request outside, see above.
+      if (has_deferred_ && !is_captured(static_cast<unsigned>(operation.first)))
+        return std::nullopt;
+      [[fallthrough]];
+    case OperationKind::kReleaseStream:
+    case OperationKind::kTagStream:
+      step.stream = static_cast<unsigned>(operation.first);
+      break;
+    case OperationKind::kFailMalloc:
+    case OperationKind::kFailCreate:
+      if (operation.first == 0) return std::nullopt;
+      step.flag = operation.second != 0;
+      [[fallthrough]];
+    default:
+      step.bytes = operation.first;
+      break;
+  }
+  return step;
+}
+
+std::optional<Step> World::resolve_tensor(const Operation& operation, Step step) const {
+  const bool is_device = operation.kind == OperationKind::kDeviceAllocate ||
+                         operation.kind == OperationKind::kDeviceFree;
+  const auto& tensors = is_device ? device_memory_ : tensors_;
+  const auto tensor = tensors.find(operation.first);
+  // No memory can be asked of the runtime while it records a graph.
+  if (is_device && !capturing_.empty()) return std::nullopt;
+  if (operation.kind == OperationKind::kAllocate ||
+      operation.kind == OperationKind::kDeviceAllocate) {
+    if (tensor != tensors.end()) return std::nullopt;
+    if (has_deferred_ && !is_captured(static_cast<unsigned>(operation.third))) return std::nullopt;
+    step.bytes = operation.second;
+    step.stream = static_cast<unsigned>(operation.third);
+    return step;
+  }
+  if (tensor == tensors.end()) return std::nullopt;
+  // Outside the capture PyTorch records an event on the captured stream, and crashes on it later.
+  if (operation.kind == OperationKind::kFree && !is_captured(current_) &&
+      is_used_in_capture(tensor->second)) {
+    return std::nullopt;
+  }
+  step.address = tensor->second.address;
+  step.bytes = tensor->second.bytes;
+  step.stream = static_cast<unsigned>(operation.second);
+  return step;
+}
+
+bool World::is_captured(unsigned stream) const {
+  return std::ranges::count(capturing_, stream) > 0;
+}
+
+bool World::is_used_in_capture(const Tensor& tensor) const {
+  return std::ranges::any_of(tensor.used_on, [this](unsigned on) { return is_captured(on); });
+}
+
+World::Pool World::pool_at(std::uint64_t number) const {
+  const auto pool = pools_.find(number);
+  if (pool != pools_.end()) return pool->second;
+  Pool made;
+  made.key = {0, generation_ * 1000 + pools_made_ + 1};
+  return made;
+}
+
+std::optional<Step> World::resolve_pool(const Operation& operation, Step step) const {
+  const Pool pool = pool_at(operation.first);
+  step.pool = pool.key;
+  step.flag = operation.second != 0;
+  switch (operation.kind) {
+    case OperationKind::kBeginPool:
+      if (pool.is_open || pool.is_lending) return std::nullopt;
+      step.stream = operation.second == kAnyStream ? ~0U : static_cast<unsigned>(operation.second);
+      return step;
+    case OperationKind::kEndPool:
+      if (!pool.is_open || (!capturing_.empty() && capture_pool_ == operation.first)) {
+        return std::nullopt;
+      }
+      return step;
+    case OperationKind::kReleasePool:
+      // A MemPool that ends stops lending first: PyTorch asserts that a lender has users.
+      if (pool.users == 0 || (pool.users == 1 && (pool.is_open || pool.is_lending))) {
+        return std::nullopt;
+      }
+      return step;
+    case OperationKind::kCreatePool:
+      // An allocator can be given to a new pool only.
+      return step.flag && pool.users > 0 ? std::nullopt : std::optional(step);
+    case OperationKind::kUseOnOom:
+      // Where somebody else's request would borrow from a pool in use, PyTorch raises a
+      // RuntimeError
+      // ("already recording to mempool_id"). Our policy lends.
+      return pool.users > 0 && !pool.is_open ? std::optional(step) : std::nullopt;
+    default:
+      return pool.users > 0 ? std::optional(step) : std::nullopt;
+  }
+}
+
+std::optional<Step> World::resolve_capture(const Operation& operation, Step step) const {
+  if (operation.kind == OperationKind::kBeginCapture) {
+    const Pool pool = pool_at(operation.first);
+    if (!capturing_.empty() || !held_.empty() || pool.is_open || pool.is_lending ||
+        operation.second == 0) {
+      return std::nullopt;
+    }
+    step.pool = pool.key;
+    step.stream = static_cast<unsigned>(operation.second);
+    return step;
+  }
+  if (capturing_.empty()) return std::nullopt;
+  if (operation.kind == OperationKind::kEndCapture) return step;
+  if (!is_captured(static_cast<unsigned>(operation.first)) ||
+      is_captured(static_cast<unsigned>(operation.second)) || operation.second == 0) {
+    return std::nullopt;
+  }
+  step.stream = static_cast<unsigned>(operation.first);
+  step.other_stream = static_cast<unsigned>(operation.second);
+  return step;
+}
+
+void World::note(const Operation& operation, const Step& step, std::uint64_t address) {
+  const std::uint64_t number = operation.first;
+  switch (operation.kind) {
+    case OperationKind::kAllocate:
+      current_ = step.stream;
+      if (address != 0) tensors_[number] = {address, step.bytes, {}};
+      break;
+    case OperationKind::kRecordStream:
+      tensors_[number].used_on.push_back(step.stream);
+      break;
+    case OperationKind::kUseStream:
+      current_ = step.stream;
+      break;
+    case OperationKind::kFree:
+      if (is_used_in_capture(tensors_[number])) has_deferred_ = true;
+      tensors_.erase(number);
+      break;
+    case OperationKind::kDeviceAllocate:
+      if (address != 0) device_memory_[number] = {address, step.bytes, {}};
+      break;
+    case OperationKind::kDeviceFree:
+      device_memory_.erase(number);
+      break;
+    case OperationKind::kHoldStream:
+      held_.insert(step.stream);
+      break;
+    case OperationKind::kReleaseStream:
+      held_.erase(step.stream);
+      break;
+    case OperationKind::kTagStream:
+      tagged_.insert(step.stream);
+      break;
+    case OperationKind::kSetFraction:
+      has_fraction_ = true;
+      break;
+    case OperationKind::kCreatePool:
+    case OperationKind::kBeginPool:
+    case OperationKind::kBeginCapture: {
+      Pool pool = pool_at(number);
+      if (pool.users == 0) ++pools_made_;
+      ++pool.users;
+      if (operation.kind != OperationKind::kCreatePool) {
+        pool.is_open = true;
+        open_.push_back(number);
+      }
+      if (operation.kind == OperationKind::kBeginCapture) {
+        capturing_ = {step.stream};
+        capture_pool_ = number;
+      }
+      pools_[number] = pool;
+      break;
+    }
+    case OperationKind::kEndCapture:
+      capturing_.clear();
+      has_deferred_ = false;
+      pools_[capture_pool_].is_open = false;
+      std::erase(open_, capture_pool_);
+      break;
+    case OperationKind::kEndPool:
+      pools_[number].is_open = false;
+      std::erase(open_, number);
+      break;
+    case OperationKind::kUseOnOom:
+      pools_[number].is_lending = step.flag;
+      break;
+    case OperationKind::kReleasePool:
+      if (--pools_[number].users == 0) pools_.erase(number);
+      break;
+    case OperationKind::kJoinCapture:
+      capturing_.push_back(step.other_stream);
+      break;
+    default:
+      break;
+  }
+}
+
+Program World::closing_steps() const {
+  Program steps{make(OperationKind::kClearFaults)};
+  if (!capturing_.empty()) steps.push_back(make(OperationKind::kEndCapture));
+  for (const auto pool : open_)
+    steps.push_back(make(OperationKind::kEndPool, pool));
+  for (const unsigned stream : held_)
+    steps.push_back(make(OperationKind::kReleaseStream, stream));
+  for (const unsigned stream : tagged_)
+    steps.push_back(make(OperationKind::kTagStream, stream));
+  for (const auto& [slot, tensor] : tensors_)
+    steps.push_back(make(OperationKind::kFree, slot));
+  for (const auto& [slot, memory] : device_memory_)
+    steps.push_back(make(OperationKind::kDeviceFree, slot));
+  for (const auto& [number, pool] : pools_) {
+    if (pool.is_lending) steps.push_back(make(OperationKind::kUseOnOom, number));
+    steps.insert(steps.end(), pool.users, make(OperationKind::kReleasePool, number));
+  }
+  if (has_fraction_) steps.push_back(make(OperationKind::kSetFraction, 1'000'000));
+  steps.push_back(make(OperationKind::kSetNeighbour));
+  steps.push_back(make(OperationKind::kEmptyCache));
+  return steps;
+}
+
+}  // namespace fragscope::fidelity
