@@ -41,7 +41,7 @@ Block* CachingPolicy::allocate(std::uint64_t bytes, StreamId stream) {
   request.expandable =
       options_.rules.expandable_segments && (owner == nullptr || owner->source == nullptr);
 
-  Block* block = take_free(request);
+  Block* block = find_free(request);
   if (block == nullptr) block = serve_miss(request);
   if (block == nullptr) {
     report_failure(request);
@@ -78,7 +78,7 @@ std::uint64_t reach_of(const Block& block) {
 }  // namespace
 
 // Only the first candidate is tried: PyTorch does not search on where the oversize rules refuse it.
-Block* CachingPolicy::take_free(const Request& request) {
+Block* CachingPolicy::find_free(const Request& request) {
   BlockPool& pool = *request.pool;
   if (limit_ && options_.garbage_collection_threshold > 0) pool.count_lookup();
   auto candidate = pool.best_fit(request.stream, request.size);
@@ -100,9 +100,7 @@ Block* CachingPolicy::take_free(const Request& request) {
     }
   }
   if (!oversize_rules_admit(candidate->size, request.size, options_.rules)) return nullptr;
-  Block& block = *candidate;
-  pool.erase_free(block);
-  return &block;
+  return &*candidate;
 }
 
 Block& CachingPolicy::split(Block& block, std::uint64_t size) {
@@ -113,9 +111,16 @@ Block& CachingPolicy::split(Block& block, std::uint64_t size) {
   front.next = &block;
   if (front.prev != nullptr) front.prev->next = &front;
   block.prev = &front;
-  block.address += size;
-  block.size -= size;
-  block.pool->insert_free(block);
+  const auto cut = [size](Block& rest) {
+    rest.address += size;
+    rest.size -= size;
+  };
+  if (block.is_linked()) {
+    block.pool->change_free(block, cut);
+  } else {
+    cut(block);
+    block.pool->insert_free(block);
+  }
   // The free bytes shrink, or a whole segment's rest becomes a free piece of one.
   if (was_split) {
     count_inactive(front, 0, -static_cast<std::int64_t>(size));
@@ -126,15 +131,17 @@ Block& CachingPolicy::split(Block& block, std::uint64_t size) {
   return front;
 }
 
+// `found` is free, in its pool's set, or a new segment, in none.
 Block& CachingPolicy::hand_out(Block& found, const Request& request) {
-  const BlockPool& pool = *found.pool;
+  BlockPool& pool = *found.pool;
   const bool may_split = pool.owner() == nullptr || !pool.owner()->no_split;
   const bool fine_split = pool.size_class() == SizeClass::kSmall || request.expandable;
   Block* block = &found;
   if (may_split && should_split(found.size, request.size, fine_split, options_.rules)) {
     block = &split(found, request.size);
-  } else if (found.is_split()) {
-    count_inactive(found, -1, -static_cast<std::int64_t>(found.size));
+  } else {
+    if (found.is_linked()) pool.erase_free(found);
+    if (found.is_split()) count_inactive(found, -1, -static_cast<std::int64_t>(found.size));
   }
   block->allocated = true;
   block->requested_size = request.bytes;
@@ -176,7 +183,7 @@ Block* CachingPolicy::take_from_lenders(const Request& request) {
     Request lent = request;
     lent.pool = &pool->of(request.pool->size_class());
     lent.expandable = false;
-    if (Block* block = take_free(lent)) return block;
+    if (Block* block = find_free(lent)) return block;
   }
   return nullptr;
 }
@@ -253,10 +260,12 @@ void CachingPolicy::record_stream(Block& block, StreamId stream) {
   if (is_capturing()) add(used_in_capture_[&block]);
 }
 
-void CachingPolicy::free(Block& block) {
-  FRAGSCOPE_DCHECK(block.allocated);
+bool CachingPolicy::free(Address address) {
+  const auto place = handed_out_.find(address);
+  if (place == handed_out_.end()) return false;
+  Block& block = *place->second;
+  handed_out_.erase(place);
   block.allocated = false;
-  handed_out_.erase(block.address);
   const SizeClass size_class = block.pool->size_class();
   statistics_.allocation.subtract(size_class, 1);
   statistics_.allocated_bytes.subtract(size_class, block.size);
@@ -269,54 +278,80 @@ void CachingPolicy::free(Block& block) {
   } else {
     insert_events(block);
   }
+  return true;
 }
 
+// Free neighbours become one block: the one that is in the set already grows, if there is one.
 void CachingPolicy::complete_free(Block& block) {
   if (observer_ != nullptr) observer_->on_free_completed(block);
   if (!used_in_capture_.empty()) used_in_capture_.erase(&block);
   const SizeClass size_class = block.pool->size_class();
-  const std::uint64_t size = block.size;
+  statistics_.active.subtract(size_class, 1);
+  statistics_.active_bytes.subtract(size_class, block.size);
+  statistics_.requested_bytes.subtract(size_class, block.requested_size);
+
   std::int64_t split_blocks = 0;
   std::int64_t split_bytes = 0;
-  for (Block* neighbour : {block.prev, block.next}) {
-    const std::uint64_t merged = try_merge(block, neighbour);
-    if (merged == 0) continue;
+  Block* prev = can_merge(block, block.prev) ? block.prev : nullptr;
+  Block* next = can_merge(block, block.next) ? block.next : nullptr;
+  for (const Block* neighbour : {prev, next}) {
+    if (neighbour == nullptr) continue;
     --split_blocks;
-    split_bytes -= static_cast<std::int64_t>(merged);
+    split_bytes -= static_cast<std::int64_t>(neighbour->size);
   }
-  block.pool->insert_free(block);
-  if (block.is_split()) {
+  Block* whole = &block;
+  if (prev != nullptr) {
+    if (next != nullptr) block.pool->erase_free(*next);
+    whole = prev;
+    block.pool->change_free(*prev, [&](Block& grown) {
+      absorb(grown, block);
+      if (next != nullptr) absorb(grown, *next);
+    });
+  } else if (next != nullptr) {
+    whole = next;
+    block.pool->change_free(*next, [&](Block& grown) { absorb(grown, block); });
+  } else {
+    block.pool->insert_free(block);
+  }
+  if (whole->is_split()) {
     ++split_blocks;
-    split_bytes += static_cast<std::int64_t>(block.size);
+    split_bytes += static_cast<std::int64_t>(whole->size);
   }
-  count_inactive(block, split_blocks, split_bytes);
-  statistics_.active.subtract(size_class, 1);
-  statistics_.active_bytes.subtract(size_class, size);
-  statistics_.requested_bytes.subtract(size_class, block.requested_size);
+  count_inactive(*whole, split_blocks, split_bytes);
 }
 
-// Blocks are merged with neighbours of their own kind: both mapped or both address space alone.
-std::uint64_t CachingPolicy::try_merge(Block& block, Block* neighbour) {
-  if (neighbour == nullptr || !neighbour->is_free() || neighbour->mapped != block.mapped) return 0;
-  const std::uint64_t merged = neighbour->size;
-  const Address start = neighbour->address;
-  if (neighbour->mapped) {
-    block.pool->erase_free(*neighbour);
-  } else {
-    block.pool->erase_unmapped(*neighbour);
-  }
-  if (neighbour == block.prev) {
+// Neighbours of one kind: both mapped, or both address space alone.
+bool CachingPolicy::can_merge(const Block& block, const Block* neighbour) {
+  return neighbour != nullptr && neighbour->is_free() && neighbour->mapped == block.mapped;
+}
+
+/// The neighbour, in no set any more, becomes part of the block.
+void CachingPolicy::absorb(Block& block, Block& neighbour) {
+  const Address start = neighbour.address;
+  const std::uint64_t size = neighbour.size;
+  if (&neighbour == block.prev) {
     block.address = start;
-    block.prev = neighbour->prev;
+    block.prev = neighbour.prev;
     if (block.prev != nullptr) block.prev->next = &block;
   } else {
-    block.next = neighbour->next;
+    block.next = neighbour.next;
     if (block.next != nullptr) block.next->prev = &block;
   }
-  block.size += merged;
-  store_.recycle(*neighbour);
-  if (observer_ != nullptr) observer_->on_merge(block, start, merged);
-  return merged;
+  block.size += size;
+  store_.recycle(neighbour);
+  if (observer_ != nullptr) observer_->on_merge(block, start, size);
+}
+
+void CachingPolicy::merge_neighbours(Block& block) {
+  for (Block* neighbour : {block.prev, block.next}) {
+    if (!can_merge(block, neighbour)) continue;
+    if (neighbour->mapped) {
+      block.pool->erase_free(*neighbour);
+    } else {
+      block.pool->erase_unmapped(*neighbour);
+    }
+    absorb(block, *neighbour);
+  }
 }
 
 void CachingPolicy::insert_events(Block& block) {
@@ -333,7 +368,7 @@ bool CachingPolicy::is_capturing() const {
 }
 
 void CachingPolicy::process_events() {
-  insert_deferred_events();
+  if (!deferred_.empty()) insert_deferred_events();
   for (auto queue = pending_.begin(); queue != pending_.end();) {
     auto& events = queue->second;
     while (!events.empty() && events_.is_done(events.front().event)) {

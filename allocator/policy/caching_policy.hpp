@@ -79,8 +79,9 @@ class CachingPolicy {
   /// Why the last `allocate` that gave null did.
   [[nodiscard]] const AllocationFailure& failure() const { return failure_; }
 
-  /// The block must be handed out.
-  void free(Block& block);
+  /// False, with nothing done, if no block was handed out at this address. Cost: a lookup, and a
+  /// logarithmic one where the block does not merge in place; no heap allocation.
+  [[nodiscard]] bool free(Address address);
   /// The block that was handed out at this address; null if none was.
   [[nodiscard]] Block* find(Address address) const;
   /// The block is used by work on `stream` too, which its reuse has to wait for.
@@ -146,7 +147,7 @@ class CachingPolicy {
   // Finding a block.
   [[nodiscard]] BlockPool& pool_for(SizeClass size_class, StreamId stream);
   [[nodiscard]] PrivatePool* private_pool_for(StreamId stream);
-  [[nodiscard]] Block* take_free(const Request& request);
+  [[nodiscard]] Block* find_free(const Request& request);
   [[nodiscard]] Block* serve_miss(const Request& request);
   [[nodiscard]] Block* take_from_lenders(const Request& request);
   [[nodiscard]] Block* from_device(const Request& request);
@@ -158,7 +159,9 @@ class CachingPolicy {
 
   // Freeing one.
   void complete_free(Block& block);
-  [[nodiscard]] std::uint64_t try_merge(Block& block, Block* neighbour);
+  [[nodiscard]] static bool can_merge(const Block& block, const Block* neighbour);
+  void absorb(Block& block, Block& neighbour);
+  void merge_neighbours(Block& block);
   void insert_events(Block& block);
   void insert_deferred_events();
   /// Whether events may be neither asked for nor recorded here: the thread's current stream is in a

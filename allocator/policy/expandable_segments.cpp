@@ -20,7 +20,6 @@ Block* CachingPolicy::grow(const Request& request) {
     block = map_pages(next, std::min(next.size, request.size - block->size));
     if (block == nullptr) return nullptr;
   }
-  block->pool->erase_free(*block);
   return block;
 }
 
@@ -85,8 +84,7 @@ Block* CachingPolicy::map_pages(Block& block, std::uint64_t size) {
   }
   block.mapped = true;
   segment.mapped_bytes += mapped;
-  static_cast<void>(try_merge(block, block.prev));
-  static_cast<void>(try_merge(block, block.next));
+  merge_neighbours(block);
   block.pool->insert_free(block);
   count_held(block, static_cast<std::int64_t>(mapped));
   ++statistics_.num_device_alloc;
@@ -124,8 +122,7 @@ void CachingPolicy::unmap_pages(Block& block) {
   count_held(block, -static_cast<std::int64_t>(end - begin));
   ++statistics_.num_device_free;
   if (observer_ != nullptr) observer_->on_segment_unmap(block, begin, end - begin);
-  static_cast<void>(try_merge(block, block.prev));
-  static_cast<void>(try_merge(block, block.next));
+  merge_neighbours(block);
   if (block.is_split()) {
     pool.insert_unmapped(block);
     return;

@@ -8,8 +8,6 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <dlfcn.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -31,16 +29,6 @@ struct Arguments {
   bool keep_whole = false;
   bool print = false;
 };
-
-NativeAllocator* load(const std::string& path) {
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (library == nullptr) {
-    fmt::print(stderr, "fidelity: {}\n", dlerror());
-    return nullptr;
-  }
-  const auto make = reinterpret_cast<MakeNativeAllocator>(dlsym(library, kMakeNativeAllocator));
-  return make == nullptr ? nullptr : make();
-}
 
 DeviceFacts facts_of(NativeAllocator& allocator) {
   constexpr unsigned kStreams = 5;
@@ -120,8 +108,9 @@ bool run_file(Comparer& comparer, const std::string& path, bool keep_whole) {
 }
 
 int run(const Arguments& arguments) {
-  NativeAllocator* allocator = load(arguments.native);
+  NativeAllocator* allocator = load_native_allocator(arguments.native.c_str());
   if (allocator == nullptr) return 2;
+  allocator->start_events();
   Comparer comparer(*allocator, facts_of(*allocator));
   bool is_equal = true;
   for (const std::string& path : arguments.programs)

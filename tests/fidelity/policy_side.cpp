@@ -86,7 +86,7 @@ std::vector<policy::ProcessMemory> PolicySide::processes() const {
 Outcome PolicySide::run_on_allocator(const Step& step) {
   switch (step.kind) {
     case OperationKind::kFree:
-      policy_.free(*policy_.find(step.address));
+      FRAGSCOPE_CHECK(policy_.free(step.address));
       break;
     case OperationKind::kRecordStream:
       policy_.record_stream(*policy_.find(step.address), handle(step.stream));

@@ -43,8 +43,8 @@ TEST_F(HitTest, TakesTheSmallestBlockThatFits) {
   Block& large = allocate(60 * kMiB);
   Block& medium = allocate(30 * kMiB);
   allocate(12 * kMiB);
-  policy().free(large);
-  policy().free(medium);
+  free(large);
+  free(medium);
   EXPECT_EQ(allocate(29 * kMiB).address, kBase + 60 * kMiB);
 }
 
@@ -57,12 +57,12 @@ TEST_F(HitTest, TakesTheOldestAmongEqualBlocks) {
     use(kGiB, options);
     Block& low = allocate(40 * kMiB);
     Block& old = allocate(40 * kMiB);
-    policy().free(low);
+    free(low);
     EXPECT_TRUE(policy().empty_cache());
     Block& young = allocate(40 * kMiB);  // a younger segment at the lower address
     ASSERT_EQ(young.address, kBase);
-    policy().free(young);
-    policy().free(old);
+    free(young);
+    free(old);
     EXPECT_EQ(allocate(40 * kMiB).address, expected);
     EXPECT_EQ(broken_invariant(policy()), "");
   }
@@ -72,9 +72,9 @@ TEST_F(HitTest, MergesWithFreeNeighboursOnBothSides) {
   Block& a = allocate(512);
   Block& b = allocate(512);
   Block& c = allocate(512);
-  policy().free(a);
-  policy().free(c);
-  policy().free(b);
+  free(a);
+  free(c);
+  free(b);
   EXPECT_EQ(policy().statistics().inactive_split.all.current, 0);
   EXPECT_THAT(policy().blocks(), ::testing::SizeIs(1));
 }
@@ -83,7 +83,7 @@ TEST_F(HitTest, AnOversizeBlockServesNoSmallRequest) {
   PolicyOptions options;
   options.rules.max_split_size = 100 * kMiB;
   use(kGiB, options);
-  policy().free(allocate(200 * kMiB));
+  free(allocate(200 * kMiB));
   EXPECT_EQ(allocate(50 * kMiB).size, 50 * kMiB);
   EXPECT_EQ(policy().statistics().segment.all.current, 2);
   EXPECT_EQ(policy().statistics().oversize_segments.current, 1);
@@ -93,7 +93,7 @@ TEST_F(HitTest, AnOversizeBlockServesOneThatWastesLessThanTheRounding) {
   PolicyOptions options;
   options.rules.max_split_size = 100 * kMiB;
   use(kGiB, options);
-  policy().free(allocate(200 * kMiB));
+  free(allocate(200 * kMiB));
   EXPECT_EQ(allocate(181 * kMiB).size, 200 * kMiB);
   EXPECT_EQ(policy().statistics().oversize_allocations.current, 1);
 }
@@ -102,7 +102,7 @@ TEST_F(HitTest, AnOversizeBlockServesOneThatWastesLessThanTheRounding) {
 
 TEST_F(MissTest, GivesTheCacheBackBeforeItFails) {
   use(100 * kMiB);
-  policy().free(allocate(60 * kMiB));
+  free(allocate(60 * kMiB));
   EXPECT_EQ(allocate(90 * kMiB).size, 90 * kMiB);
   EXPECT_EQ(policy().statistics().num_alloc_retries, 1);
   EXPECT_EQ(policy().statistics().num_ooms, 0);
@@ -136,11 +136,11 @@ TEST_F(MissTest, DoesNotSearchAgainAfterARelease) {
   Block& rest = allocate(5 * kMiB);
   streams().hold(7);
   policy().record_stream(half, 7);
-  policy().free(half);
+  free(half);
   EXPECT_EQ(policy().allocate(8 * kMiB, 0), nullptr);
   EXPECT_EQ(policy().statistics().num_sync_all_streams, 1);
   EXPECT_NE(policy().allocate(8 * kMiB, 0), nullptr);  // the same request again
-  policy().free(rest);
+  free(rest);
 }
 
 // --- Limits and garbage. -------------------------------------------------------------------------
@@ -162,10 +162,10 @@ TEST_F(LimitTest, CollectsWhatLayIdleLongest) {
   policy().set_limit(200 * kMiB);
   Block& idle = allocate(60 * kMiB);
   Block& busy = allocate(50 * kMiB);
-  policy().free(idle);
-  policy().free(busy);
+  free(idle);
+  free(busy);
   for (int i = 0; i < 10; ++i)
-    policy().free(allocate(45 * kMiB));  // of the 50
+    free(allocate(45 * kMiB));  // of the 50
   // 110 MiB are held, 100 are the threshold: the block that lay idle goes, the other stays.
   static_cast<void>(allocate(70 * kMiB));
   EXPECT_EQ(policy().statistics().num_device_free, 1);
@@ -176,7 +176,7 @@ TEST_F(LimitTest, CollectsWhatLayIdleLongest) {
 // --- Streams. ------------------------------------------------------------------------------------
 
 TEST_F(StreamTest, ABlockServesOnlyItsOwnStream) {
-  policy().free(allocate(512, 1));
+  free(allocate(512, 1));
   EXPECT_EQ(allocate(512, 2).address, kBase + 2 * kMiB);
   EXPECT_EQ(allocate(512, 1).address, kBase);
 }
@@ -185,7 +185,7 @@ TEST_F(StreamTest, AFreeWaitsForTheStreamsThatUsedTheBlock) {
   Block& block = allocate(512, 1);
   streams().hold(2);
   policy().record_stream(block, 2);
-  policy().free(block);
+  free(block);
   EXPECT_EQ(policy().statistics().allocation.all.current, 0);
   EXPECT_EQ(policy().statistics().active.all.current, 1);
   EXPECT_NE(allocate(512, 1).address, kBase);
@@ -197,18 +197,18 @@ TEST_F(StreamTest, AFreeWaitsForTheStreamsThatUsedTheBlock) {
 TEST_F(StreamTest, RecordingItsOwnStreamChangesNothing) {
   Block& block = allocate(512, 1);
   policy().record_stream(block, 1);
-  policy().free(block);
+  free(block);
   EXPECT_EQ(policy().statistics().active.all.current, 0);
 }
 
 TEST_F(StreamTest, ACaptureDefersFreesAndKeepsTheCache) {
   use(100 * kMiB);
-  policy().free(allocate(60 * kMiB));
+  free(allocate(60 * kMiB));
   Block& block = allocate(512, 1);
   policy().record_stream(block, 2);
   streams().capture(0);
   policy().begin_capture();
-  policy().free(block);
+  free(block);
   EXPECT_EQ(policy().allocate(90 * kMiB, 0), nullptr);
   EXPECT_EQ(policy().statistics().num_alloc_retries, 0);
   streams().end_capture();
@@ -224,7 +224,7 @@ TEST_F(PoolTest, KeepsItsMemoryToItself) {
   policy().begin_allocate_to_pool(id, [](StreamId) { return true; });
   Block& inside = allocate(512);
   policy().end_allocate_to_pool(id);
-  policy().free(inside);
+  free(inside);
   EXPECT_EQ(allocate(512).address, kBase + 2 * kMiB);
   EXPECT_TRUE(policy().empty_cache());
   EXPECT_EQ(policy().held_bytes(), 4 * kMiB);
@@ -255,7 +255,7 @@ TEST_F(PoolTest, LendsToADefaultRequestThatWouldFail) {
   use(40 * kMiB);
   const PoolId id{0, 1};
   policy().begin_allocate_to_pool(id, [](StreamId) { return true; });
-  policy().free(allocate(30 * kMiB));
+  free(allocate(30 * kMiB));
   policy().end_allocate_to_pool(id);
   EXPECT_EQ(policy().allocate(25 * kMiB, 0), nullptr);
   policy().set_use_on_oom(id, true);

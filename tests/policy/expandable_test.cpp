@@ -28,7 +28,7 @@ TEST_F(ExpandableTest, MapsWholePagesAsTheyAreNeeded) {
 
 TEST_F(ExpandableTest, GrowsAFreeBlockInPlace) {
   Block& first = allocate(20 * kMiB);
-  policy().free(first);
+  free(first);
   EXPECT_EQ(allocate(50 * kMiB).address, kBase);
   EXPECT_EQ(policy().held_bytes(), 60 * kMiB);
 }
@@ -45,17 +45,17 @@ TEST_F(ExpandableTest, GivesBackThePagesInsideAFreeBlock) {
   Block& b = allocate(50 * kMiB);
   Block& c = allocate(10 * kMiB);
   EXPECT_EQ(policy().held_bytes(), 100 * kMiB);
-  policy().free(b);
+  free(b);
   EXPECT_TRUE(policy().empty_cache());  // of 30 to 80 MiB: the pages from 40 to 80
   EXPECT_EQ(policy().held_bytes(), 60 * kMiB);
   EXPECT_EQ(policy().statistics().num_device_free, 1);
   EXPECT_EQ(allocate(45 * kMiB).address, kBase + 30 * kMiB);
-  policy().free(a);
-  policy().free(c);
+  free(a);
+  free(c);
 }
 
 TEST_F(ExpandableTest, GivesTheAddressSpaceBackWithItsLastPage) {
-  policy().free(allocate(30 * kMiB));
+  free(allocate(30 * kMiB));
   EXPECT_TRUE(policy().empty_cache());
   EXPECT_EQ(policy().held_bytes(), 0U);
   EXPECT_TRUE(policy().blocks().empty());

@@ -42,6 +42,7 @@ class PolicyTest : public ::testing::Test {
     FRAGSCOPE_CHECK(block != nullptr);
     return *block;
   }
+  void free(const Block& block) { ASSERT_TRUE(policy().free(block.address)); }
 
  private:
   std::optional<SimulatedDevice> device_;

@@ -7,6 +7,7 @@
 #include "allocator/policy/statistics.hpp"
 
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 namespace fragscope::policy {
@@ -54,6 +55,21 @@ class BlockPool {
     free_.insert(block);
   }
   void erase_free(Block& block) { free_.erase(FreeSet::s_iterator_to(block)); }
+  /// `change` gives the free block another address and size. It mostly keeps its place among the
+  /// others, which spares searching a new one.
+  template <class Change>
+  void change_free(Block& block, Change change) {
+    change(block);
+    const auto place = FreeSet::s_iterator_to(block);
+    const auto next = std::next(place);
+    const bool is_behind = place == free_.begin() || BestFitOrder{}(*std::prev(place), block);
+    if (is_behind && (next == free_.end() || BestFitOrder{}(block, *next))) {
+      block.lookups_at_free = lookups_;
+      return;
+    }
+    free_.erase(place);
+    insert_free(block);
+  }
   void insert_unmapped(Block& block) { unmapped_.insert(block); }
   void erase_unmapped(Block& block) { unmapped_.erase(UnmappedSet::s_iterator_to(block)); }
 

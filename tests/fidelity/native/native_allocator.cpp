@@ -72,15 +72,12 @@ class TorchAllocator final : public NativeAllocator {
  public:
   TorchAllocator() {
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // As torch.cuda.init() does.
-    native::get()->attachAllocatorTraceTracker(
-        [this](const native::TraceEntry& entry) { note(entry); });
     streams_.push_back(c10::cuda::getDefaultCUDAStream(kDevice));
     void* first = native::raw_alloc(512);  // Makes the context, which takes its memory.
     native::raw_delete(first);
     static_cast<void>(empty_cache());
     native::resetAccumulatedStats(kDevice);
     native::resetPeakStats(kDevice);
-    events_.clear();
   }
 
   const char* version() const override { return TORCH_VERSION; }
@@ -311,16 +308,27 @@ class TorchAllocator final : public NativeAllocator {
     return {segments_, blocks_};
   }
 
+  void start_events() override {
+    native::get()->attachAllocatorTraceTracker(
+        [this](const native::TraceEntry& entry) { note(entry); });
+  }
   std::span<const TraceEvent> take_events() override {
     taken_.swap(events_);
     events_.clear();
     return taken_;
   }
 
-  std::uint64_t time_pairs(std::uint64_t bytes, std::uint64_t count) override {
+  std::uint64_t time(std::span<const TimedStep> steps) override {
+    c10::cuda::setCurrentCUDAStream(streams_.front());
     const auto start = std::chrono::steady_clock::now();
-    for (std::uint64_t i = 0; i < count; ++i)
-      native::raw_delete(native::raw_alloc(bytes));
+    for (const TimedStep& step : steps) {
+      void*& pointer = timed_[step.slot];
+      if (pointer != nullptr) {
+        native::raw_delete(std::exchange(pointer, nullptr));
+      } else {
+        pointer = native::raw_alloc(step.bytes);
+      }
+    }
     return static_cast<std::uint64_t>(
         std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count());
   }
@@ -422,6 +430,7 @@ class TorchAllocator final : public NativeAllocator {
   std::vector<BlockState> blocks_;
   std::vector<std::int64_t> values_;
   std::vector<PoolReserved> by_pool_;
+  std::vector<void*> timed_ = std::vector<void*>(kTimedSlots);
   std::string error_type_;
   std::string error_text_;
 

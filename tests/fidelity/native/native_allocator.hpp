@@ -88,6 +88,14 @@ struct StatisticsState {
 /// What a private pool takes its segments from.
 enum class PoolSource : std::uint8_t { kDevice, kCustomAllocator };
 
+/// A step of a timed program, on the default stream: frees what is in the slot (below kTimedSlots),
+/// or puts an allocation there.
+struct TimedStep {
+  std::uint32_t slot = 0;
+  std::uint64_t bytes = 0;
+};
+inline constexpr std::uint32_t kTimedSlots = 4096;
+
 /// Calls that can fail give false (or no address) and set `error`.
 class NativeAllocator {
  public:
@@ -143,16 +151,21 @@ class NativeAllocator {
   [[nodiscard]] virtual std::uint64_t device_free_bytes() = 0;
   [[nodiscard]] virtual StatisticsState statistics() = 0;
   [[nodiscard]] virtual HeapState snapshot() = 0;
+  /// Traces from now on, which costs time; cannot be taken back.
+  virtual void start_events() = 0;
   /// What was traced since the last call.
   [[nodiscard]] virtual std::span<const TraceEvent> take_events() = 0;
   [[nodiscard]] virtual double fraction() = 0;
 
-  /// Nanoseconds of `count` pairs of allocation and free; of one block of `bytes` in the cache.
-  [[nodiscard]] virtual std::uint64_t time_pairs(std::uint64_t bytes, std::uint64_t count) = 0;
+  /// Runs the steps; nanoseconds. What is in a slot at the end stays there for the next call.
+  [[nodiscard]] virtual std::uint64_t time(std::span<const TimedStep> steps) = 0;
 };
 
 /// The library's only symbol; called once.
 using MakeNativeAllocator = NativeAllocator* (*)();
 inline constexpr const char* kMakeNativeAllocator = "fragscope_make_native_allocator";
+
+/// Loads the library; null, with the reason on standard error, if that fails.
+[[nodiscard]] NativeAllocator* load_native_allocator(const char* library);
 
 }  // namespace fragscope::fidelity
