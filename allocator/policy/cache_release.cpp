@@ -2,6 +2,8 @@
 // What the policy gives back to the device, and when.
 #include "allocator/policy/caching_policy.hpp"
 
+#include "allocator/policy/inspect/rules.hpp"
+
 #include <algorithm>
 #include <iterator>
 
@@ -12,6 +14,7 @@ bool CachingPolicy::empty_cache() {
     ++statistics_.num_sync_all_streams;  // It counts before it checks.
     return false;
   }
+  count_rule(Rule::kEmptyCache);
   release_cached();
   return true;
 }
@@ -29,7 +32,9 @@ void CachingPolicy::wait_for_events() {
 }
 
 void CachingPolicy::release_cached() {
-  if (!is_capturing()) {
+  if (is_capturing()) {
+    count_rule(Rule::kKeepDefaultInCapture);
+  } else {
     wait_for_events();
     release_blocks(large_);
     release_blocks(small_);
@@ -37,14 +42,17 @@ void CachingPolicy::release_cached() {
   for (auto pool = private_pools_.begin(); pool != private_pools_.end();) {
     PrivatePool& owner = *pool->second;
     if (owner.use_count > 0) {
+      count_rule(Rule::kKeepUsedPool);
       ++pool;
       continue;
     }
+    count_rule(Rule::kReleaseFreeablePool);
     release_blocks(owner.small);
     release_blocks(owner.large);
     // Address space may be left where a mapping failed; its block belongs to the pool.
     const bool is_empty = owner.held_bytes == 0 && owner.small.unmapped_blocks().empty() &&
                           owner.large.unmapped_blocks().empty();
+    if (is_empty) count_rule(Rule::kForgetPool);
     pool = is_empty ? private_pools_.erase(pool) : std::next(pool);
   }
 }
@@ -55,7 +63,10 @@ void CachingPolicy::release_blocks(BlockPool& pool) {
     Block& block = *it++;
     if (block.expandable != nullptr) {
       expandable.push_back(&block);
-    } else if (!block.is_split()) {
+    } else if (block.is_split()) {
+      count_rule(Rule::kKeepSplit);
+    } else {
+      count_rule(Rule::kReleaseSegment);
       release_segment(block);
     }
   }
@@ -87,6 +98,7 @@ bool CachingPolicy::release_oversize(const Request& request) {
   };
   if (is_ours(candidate)) {
     if (candidate->expandable != nullptr || candidate->is_split()) return false;
+    count_rule(Rule::kReleaseOneOversize);
     release_segment(*candidate);
     return true;
   }
@@ -98,9 +110,11 @@ bool CachingPolicy::release_oversize(const Request& request) {
       --candidate;
       continue;
     }
+    count_rule(Rule::kReleaseManyOversize);
     released += block.size;
     release_segment(block);
   }
+  if (released < wanted) count_rule(Rule::kReleaseTooFewOversize);
   return released >= wanted;
 }
 
@@ -109,7 +123,10 @@ bool CachingPolicy::release_oversize(const Request& request) {
 void CachingPolicy::collect_garbage() {
   const auto threshold = static_cast<std::uint64_t>(options_.garbage_collection_threshold *
                                                     static_cast<double>(*limit_));
-  if (held_bytes_ <= threshold) return;
+  if (held_bytes_ <= threshold) {
+    count_rule(Rule::kBelowThreshold);
+    return;
+  }
   const std::uint64_t wanted = held_bytes_ - threshold;
   std::uint64_t released = 0;
   const auto can_go = [](const Block& block) {
@@ -133,6 +150,7 @@ void CachingPolicy::collect_garbage() {
     for (auto it = large_.free_blocks().begin(); it != large_.free_blocks().end();) {
       Block& block = *it++;
       if (!can_go(block) || static_cast<double>(age_of(block)) < average) continue;
+      count_rule(Rule::kCollect);
       released += block.size;
       has_released = true;
       release_segment(block);

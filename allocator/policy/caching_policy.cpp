@@ -3,6 +3,7 @@
 // cache_release.cpp and expandable_segments.cpp.
 #include "allocator/policy/caching_policy.hpp"
 
+#include "allocator/policy/inspect/rules.hpp"
 #include "trace/check.hpp"
 
 #include <algorithm>
@@ -22,24 +23,50 @@ CachingPolicy::CachingPolicy(DeviceMemory& memory,
 
 // --- Handing out. --------------------------------------------------------------------------------
 
+namespace {
+
+void count_sizes(std::uint64_t bytes, std::uint64_t size, const SizeRules& rules) {
+  if constexpr (!kCountsRules) return;
+  SizeRules plain = rules;
+  plain.roundup_divisions.fill(0);
+  count_rule(bytes < kMinBlockSize                   ? Rule::kRoundMinimum
+             : size != round_size(bytes, plain) ? Rule::kRoundDivisions
+                                                     : Rule::kRoundPlain);
+  count_rule(size <= kSmallSize       ? Rule::kSmallSegment
+             : size < kMinLargeAlloc ? Rule::kLargeSegment
+                                      : Rule::kOwnSegment);
+}
+
+}  // namespace
+
 Block* CachingPolicy::allocate(std::uint64_t bytes, StreamId stream) {
   FRAGSCOPE_DCHECK(bytes > 0);
   if (bytes >= kTooLarge) {
+    count_rule(Rule::kBeyondAnExbibyte);
     failure_ = {};
     failure_.kind = AllocationFailure::Kind::kBeyondAnExbibyte;
     return nullptr;
   }
-  if (!is_capturing()) process_events();
+  if (is_capturing()) {
+    count_rule(Rule::kAsksNothingInCapture);
+    if (options_.graph_capture_record_stream_reuse && !deferred_.empty()) free_deferred(stream);
+  } else {
+    process_events();
+  }
 
   Request request;
   request.bytes = bytes;
   request.size = round_size(bytes, options_.rules);
+  count_sizes(bytes, request.size, options_.rules);
   request.device_allocation = device_allocation(request.size, options_.rules);
   request.stream = stream;
   request.pool = &pool_for(size_class(request.size), stream);
   const PrivatePool* owner = request.pool->owner();
-  request.expandable =
-      options_.rules.expandable_segments && (owner == nullptr || owner->source == nullptr);
+  request.expandable = options_.rules.expandable_segments;
+  if (request.expandable && owner != nullptr && owner->source != nullptr) {
+    count_rule(Rule::kNotExpandable);
+    request.expandable = false;
+  }
 
   Block* block = find_free(request);
   if (block == nullptr) block = serve_miss(request);
@@ -62,8 +89,12 @@ PrivatePool* CachingPolicy::private_pool_for(StreamId stream) {
 }
 
 BlockPool& CachingPolicy::pool_for(SizeClass size_class, StreamId stream) {
-  PrivatePool* owner = scopes_.empty() ? nullptr : private_pool_for(stream);
-  if (owner != nullptr) return owner->of(size_class);
+  if (!scopes_.empty()) {
+    PrivatePool* owner = private_pool_for(stream);
+    if (scopes_.size() > 1) count_rule(Rule::kPoolByOneOfMany);
+    count_rule(owner != nullptr ? Rule::kPoolByScope : Rule::kScopeElsewhere);
+    if (owner != nullptr) return owner->of(size_class);
+  }
   return size_class == SizeClass::kSmall ? small_ : large_;
 }
 
@@ -84,7 +115,14 @@ Block* CachingPolicy::find_free(const Request& request) {
   auto candidate = pool.best_fit(request.stream, request.size);
   const auto end = pool.free_blocks().end();
   const auto is_ours = [&](const auto& it) { return it != end && it->stream == request.stream; };
-  if (!is_ours(candidate)) return nullptr;
+  if (!is_ours(candidate)) {
+    count_rule(Rule::kMissOnStream);
+    return nullptr;
+  }
+  if constexpr (kCountsRules) {
+    const auto next = std::next(candidate);
+    if (is_ours(next) && next->size == candidate->size) count_rule(Rule::kAmongEquals);
+  }
   if (candidate->expandable != nullptr) {
     if (request.expandable) {
       // A block at the growing end is the last choice.
@@ -92,14 +130,21 @@ Block* CachingPolicy::find_free(const Request& request) {
                                              reach_of(*next) < reach_of(*candidate);
            ++next) {
         candidate = next;
+        count_rule(Rule::kGrowingEndLast);
       }
     } else {
+      count_rule(Rule::kSkipsExpandable);
       while (is_ours(candidate) && candidate->expandable != nullptr)
         ++candidate;
       if (!is_ours(candidate)) return nullptr;
     }
   }
-  if (!oversize_rules_admit(candidate->size, request.size, options_.rules)) return nullptr;
+  if (!oversize_rules_admit(candidate->size, request.size, options_.rules)) {
+    const bool is_oversize = request.size >= options_.rules.max_split_size;
+    count_rule(is_oversize ? Rule::kOversizeWaste : Rule::kOversizeKept);
+    return nullptr;
+  }
+  count_rule(Rule::kHit);
   return &*candidate;
 }
 
@@ -138,8 +183,12 @@ Block& CachingPolicy::hand_out(Block& found, const Request& request) {
   const bool fine_split = pool.size_class() == SizeClass::kSmall || request.expandable;
   Block* block = &found;
   if (may_split && should_split(found.size, request.size, fine_split, options_.rules)) {
+    count_rule(fine_split ? Rule::kSplitFine : Rule::kSplitLarge);
     block = &split(found, request.size);
   } else {
+    count_rule(!may_split                                        ? Rule::kNoSplit
+               : request.size < options_.rules.max_split_size ? Rule::kKeptWhole
+                                                                 : Rule::kOversizeUnsplit);
     if (found.is_linked()) pool.erase_free(found);
     if (found.is_split()) count_inactive(found, -1, -static_cast<std::int64_t>(found.size));
   }
@@ -169,7 +218,10 @@ Block* CachingPolicy::serve_miss(const Request& request) {
   Block* block = from_device(request);
   if (block == nullptr && request.pool->owner() == nullptr) block = take_from_lenders(request);
   if (block == nullptr && release_oversize(request)) block = from_device(request);
-  if (block == nullptr && !is_capturing()) {
+  if (block == nullptr && is_capturing()) {
+    count_rule(Rule::kNoRetryInCapture);
+  } else if (block == nullptr) {
+    count_rule(Rule::kRetry);
     release_cached();
     ++statistics_.num_alloc_retries;
     block = from_device(request);
@@ -183,7 +235,10 @@ Block* CachingPolicy::take_from_lenders(const Request& request) {
     Request lent = request;
     lent.pool = &pool->of(request.pool->size_class());
     lent.expandable = false;
-    if (Block* block = find_free(lent)) return block;
+    if (Block* block = find_free(lent)) {
+      count_rule(Rule::kLend);
+      return block;
+    }
   }
   return nullptr;
 }
@@ -195,7 +250,10 @@ bool CachingPolicy::is_over_limit(std::uint64_t more_bytes) const {
 Block* CachingPolicy::from_device(const Request& request) {
   if (PrivatePool* owner = request.pool->owner()) owner->is_source_empty = false;
   // By the plain segment's size, also where fewer pages would do.
-  if (is_over_limit(request.device_allocation)) return nullptr;
+  if (is_over_limit(request.device_allocation)) {
+    count_rule(Rule::kLimit);
+    return nullptr;
+  }
   return request.expandable ? grow(request) : new_segment(request);
 }
 
@@ -204,7 +262,11 @@ Block* CachingPolicy::new_segment(const Request& request) {
   if (PrivatePool* owner = request.pool->owner()) {
     owner->is_source_empty = owner->source != nullptr && !address;
   }
+  count_rule(address ? Rule::kNewSegment : Rule::kDeviceEmpty);
   if (!address) return nullptr;
+  if (request.pool->owner() != nullptr && request.pool->owner()->source != nullptr) {
+    count_rule(Rule::kOwnSource);
+  }
   Block& block = store_.make();
   block.address = *address;
   block.size = request.device_allocation;
@@ -222,6 +284,7 @@ Block* CachingPolicy::new_segment(const Request& request) {
 }
 
 void CachingPolicy::report_failure(const Request& request) {
+  count_rule(Rule::kOutOfMemory);
   failure_ = {};
   failure_.rounded_size = request.size;
   failure_.device_allocation = request.device_allocation;
@@ -252,7 +315,10 @@ Block* CachingPolicy::find(Address address) const {
 }
 
 void CachingPolicy::record_stream(Block& block, StreamId stream) {
-  if (stream == block.stream) return;
+  if (stream == block.stream) {
+    count_rule(Rule::kOwnStreamUse);
+    return;
+  }
   const auto add = [stream](std::vector<StreamId>& streams) {
     if (std::ranges::count(streams, stream) == 0) streams.push_back(stream);
   };
@@ -272,10 +338,13 @@ bool CachingPolicy::free(Address address) {
   if (block.size >= options_.rules.max_split_size) statistics_.oversize_allocations.subtract(1);
   if (observer_ != nullptr) observer_->on_free_requested(block);
   if (block.used_on.empty()) {
+    count_rule(Rule::kFreeAtOnce);
     complete_free(block);
   } else if (is_capturing()) {
-    deferred_.push_back(&block);  // No event may be recorded now.
+    count_rule(Rule::kFreeDeferred);
+    defer_free(block);  // No event may be recorded now.
   } else {
+    count_rule(Rule::kFreePending);
     insert_events(block);
   }
   return true;
@@ -299,6 +368,9 @@ void CachingPolicy::complete_free(Block& block) {
     --split_blocks;
     split_bytes -= static_cast<std::int64_t>(neighbour->size);
   }
+  if (prev != nullptr) count_rule(Rule::kMergePrev);
+  if (next != nullptr) count_rule(Rule::kMergeNext);
+  if (prev == nullptr && next == nullptr) count_rule(Rule::kMergeNone);
   Block* whole = &block;
   if (prev != nullptr) {
     if (next != nullptr) block.pool->erase_free(*next);
@@ -368,14 +440,17 @@ bool CachingPolicy::is_capturing() const {
 }
 
 void CachingPolicy::process_events() {
+  count_rule(Rule::kAsksForEvents);
   if (!deferred_.empty()) insert_deferred_events();
   for (auto queue = pending_.begin(); queue != pending_.end();) {
     auto& events = queue->second;
     while (!events.empty() && events_.is_done(events.front().event)) {
+      count_rule(Rule::kEventDone);
       Block& block = *events.front().block;
       events.pop_front();
       if (--block.open_events == 0) complete_free(block);
     }
+    if (!events.empty()) count_rule(Rule::kEventOpen);
     queue = events.empty() ? pending_.erase(queue) : std::next(queue);
   }
 }
@@ -385,13 +460,44 @@ void CachingPolicy::end_capture() {
   --captures_;
 }
 
+void CachingPolicy::defer_free(Block& block) {
+  DeferredFree& deferred = deferred_.emplace_back(&block);
+  if (!options_.graph_capture_record_stream_reuse) return;
+  std::vector<CaptureNode> last_uses;
+  const auto add = [&](StreamId stream) {
+    const auto ends = events_.capture_ends(stream);
+    if (ends) last_uses.insert(last_uses.end(), ends->begin(), ends->end());
+    return ends.has_value();
+  };
+  if (add(block.stream) && std::ranges::all_of(block.used_on, add)) {
+    deferred.last_uses = std::move(last_uses);
+  }
+}
+
+// What is captured on the stream from now on runs after all uses of such a block.
+void CachingPolicy::free_deferred(StreamId stream) {
+  std::erase_if(deferred_, [&](const DeferredFree& deferred) {
+    Block& block = *deferred.block;
+    if (block.stream != stream || deferred.last_uses.empty() ||
+        !events_.precede(deferred.last_uses, stream)) {
+      return false;
+    }
+    count_rule(Rule::kReuseInCapture);
+    block.used_on.clear();
+    complete_free(block);
+    return true;
+  });
+}
+
 void CachingPolicy::insert_deferred_events() {
-  for (Block* block : std::exchange(deferred_, {})) {
+  for (const DeferredFree& deferred : std::exchange(deferred_, {})) {
+    Block* block = deferred.block;
     // What a capture recorded was over when the capture was: nothing waits for it.
     if (const auto used = used_in_capture_.find(block); used != used_in_capture_.end()) {
       std::erase_if(block->used_on,
                     [&](StreamId stream) { return std::ranges::count(used->second, stream) > 0; });
       used_in_capture_.erase(used);
+      count_rule(Rule::kForgetsCaptureUse);
     }
     insert_events(*block);
     if (block->open_events == 0) complete_free(*block);

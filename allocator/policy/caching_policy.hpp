@@ -37,6 +37,7 @@ struct PolicyOptions {
   TorchVersion version = TorchVersion::kTorch215;
   SizeRules rules;
   double garbage_collection_threshold = 0;  ///< Of the limit; 0: off.
+  bool graph_capture_record_stream_reuse = false;
 };
 
 /// One address range of which pages are mapped as they are needed.
@@ -139,6 +140,11 @@ class CachingPolicy {
     PoolId id;
     StreamFilter filter;
   };
+  /// A block freed within a capture that other streams used.
+  struct DeferredFree {
+    Block* block;
+    std::vector<CaptureNode> last_uses;  ///< Where they end in the graph; empty: not known.
+  };
   struct PendingEvent {
     EventId event;
     Block* block;
@@ -164,6 +170,8 @@ class CachingPolicy {
   void merge_neighbours(Block& block);
   void insert_events(Block& block);
   void insert_deferred_events();
+  void defer_free(Block& block);
+  void free_deferred(StreamId stream);
   /// Whether events may be neither asked for nor recorded here: the thread's current stream is in a
   /// capture (up to 2.9: any is, or a scope is open).
   [[nodiscard]] bool is_capturing() const;
@@ -201,7 +209,7 @@ class CachingPolicy {
   std::vector<std::unique_ptr<ExpandableSegment>> expandable_;
   absl::flat_hash_map<Address, Block*> handed_out_;
   std::map<StreamId, std::deque<PendingEvent>> pending_;
-  std::vector<Block*> deferred_;  // freed within a capture, used on other streams
+  std::vector<DeferredFree> deferred_;
   absl::flat_hash_map<Block*, std::vector<StreamId>> used_in_capture_;
   std::vector<Scope> scopes_;
   std::uint32_t captures_ = 0;

@@ -2,6 +2,8 @@
 // Expandable segments: address space reserved once, pages mapped behind it as requests need them.
 #include "allocator/policy/caching_policy.hpp"
 
+#include "allocator/policy/inspect/rules.hpp"
+
 #include <algorithm>
 
 namespace fragscope::policy {
@@ -16,6 +18,7 @@ Block* CachingPolicy::grow(const Request& request) {
   // Free, then unmapped, then free again: each step maps what follows and joins it. Pages of
   // earlier steps stay where a later one fails.
   while (block->size < request.size) {
+    count_rule(Rule::kMapMore);
     Block& next = *block->next;
     block = map_pages(next, std::min(next.size, request.size - block->size));
     if (block == nullptr) return nullptr;
@@ -46,9 +49,13 @@ Block* CachingPolicy::new_address_space(const Request& request) {
   const std::uint64_t page = page_size(request.pool->size_class(), options_.rules);
   const std::uint64_t total = memory_.capacity().total_bytes;
   const std::uint64_t size = round_up(total + total / 8, page);
-  if (size < request.size) return nullptr;
+  if (size < request.size) {
+    count_rule(Rule::kReserveTooSmall);
+    return nullptr;
+  }
   const auto base = memory_.reserve(size);
   if (!base) return nullptr;
+  count_rule(Rule::kReserve);
   auto segment = std::make_unique<ExpandableSegment>();
   segment->base = *base;
   segment->size = size;
@@ -73,7 +80,11 @@ Block* CachingPolicy::map_pages(Block& block, std::uint64_t size) {
   ExpandableSegment& segment = *block.expandable;
   const std::uint64_t mapped = round_up(size, segment.page_size);
   const Address start = block.address;
-  if (!memory_.map(start, mapped, segment.page_size)) return nullptr;
+  if (!memory_.map(start, mapped, segment.page_size)) {
+    count_rule(Rule::kMapFails);
+    return nullptr;
+  }
+  count_rule(Rule::kMap);
   block.pool->erase_unmapped(block);
   if (mapped < block.size) {
     Block& rest = make_like(block, start + mapped, block.size - mapped);
@@ -98,7 +109,12 @@ void CachingPolicy::unmap_pages(Block& block) {
   const Address begin = segment.base + round_up(block.address - segment.base, segment.page_size);
   const std::uint64_t end_offset = block.address + block.size - segment.base;
   const Address end = segment.base + end_offset / segment.page_size * segment.page_size;
-  if (begin >= end) return;
+  if (begin >= end) {
+    count_rule(Rule::kUnmapNothing);
+    return;
+  }
+  count_rule(Rule::kUnmap);
+  if (begin > block.address || end < block.address + block.size) count_rule(Rule::kUnmapEnds);
   BlockPool& pool = *block.pool;
   pool.erase_free(block);
   if (const std::uint64_t in_front = begin - block.address; in_front > 0) {
@@ -127,6 +143,7 @@ void CachingPolicy::unmap_pages(Block& block) {
     pool.insert_unmapped(block);
     return;
   }
+  count_rule(Rule::kReleaseAddresses);
   memory_.release(segment.base, segment.size);
   store_.recycle(block);
   std::erase_if(expandable_, [&segment](const auto& owned) { return owned.get() == &segment; });

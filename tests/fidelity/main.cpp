@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fidelity --native LIBRARY: programs from seeds on PyTorch's allocator and on our policy, compared
 // after every operation. Runs under virtual_cuda/run; run_fidelity.py sets everything up.
+#include "allocator/policy/inspect/rules.hpp"
 #include "tests/fidelity/comparison.hpp"
 #include "tests/fidelity/program/generator.hpp"
 #include "tests/fidelity/program/shrink.hpp"
@@ -26,6 +27,7 @@ struct Arguments {
   std::uint64_t seeds = 10;
   std::size_t operations = 2000;
   std::vector<std::string> programs;
+  std::uint64_t at_least = 0;
   bool keep_whole = false;
   bool print = false;
 };
@@ -107,6 +109,24 @@ bool run_file(Comparer& comparer, const std::string& path, bool keep_whole) {
   return agree(comparer, *program, path, keep_whole);
 }
 
+/// How often each rule was used; false if one was used less than `at_least` times.
+bool print_coverage(std::uint64_t at_least) {
+  using fragscope::policy::kRuleTexts;
+  bool is_enough = true;
+  fmt::print("{:>12}  rule\n", "uses");
+  for (std::size_t i = 0; i < kRuleTexts.size(); ++i) {
+    const std::uint64_t count = fragscope::policy::rule_counts[i];
+    const bool is_little = count < at_least;
+    is_enough = is_enough && !is_little;
+    fmt::print("{:>12}  {:<5} {}{}\n",
+               count,
+               kRuleTexts[i].number,
+               kRuleTexts[i].text,
+               is_little ? "  TOO FEW" : "");
+  }
+  return is_enough;
+}
+
 int run(const Arguments& arguments) {
   NativeAllocator* allocator = load_native_allocator(arguments.native.c_str());
   if (allocator == nullptr) return 2;
@@ -121,7 +141,8 @@ int run(const Arguments& arguments) {
              comparer.operations(),
              comparer.programs(),
              is_equal ? "no difference" : "THEY DIFFER");
-  return is_equal ? 0 : 1;
+  const bool is_covered = print_coverage(arguments.at_least);
+  return is_equal && is_covered ? 0 : 1;
 }
 
 }  // namespace
@@ -133,6 +154,7 @@ int main(int argc, char** argv) {
   app.add_option("--first-seed", arguments.first_seed);
   app.add_option("--seeds", arguments.seeds);
   app.add_option("--operations", arguments.operations, "of each program");
+  app.add_option("--each-rule", arguments.at_least, "how often each rule must have been used");
   app.add_flag("--no-shrink", arguments.keep_whole, "prints no smaller program");
   app.add_flag("--print", arguments.print, "prints the programs of the seeds, runs nothing");
   app.add_option("programs", arguments.programs, "files with programs, in place of seeds");

@@ -80,6 +80,8 @@ bool NativeSide::run_on_pool(const Step& step) {
       return allocator_.begin_capture(step.pool, step.stream);
     case OperationKind::kJoinCapture:
       return allocator_.join_capture(step.stream, step.other_stream);
+    case OperationKind::kCaptureWork:
+      return allocator_.capture_work(step.stream);
     case OperationKind::kEndCapture:
       return allocator_.end_capture();
     default:

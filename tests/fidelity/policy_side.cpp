@@ -152,7 +152,10 @@ void PolicySide::run_on_pool(const Step& step) {
       policy_.begin_capture();
       break;
     case OperationKind::kJoinCapture:
-      streams_.capture(handle(step.other_stream));
+      streams_.join_capture(handle(step.stream), handle(step.other_stream));
+      break;
+    case OperationKind::kCaptureWork:
+      streams_.capture_work(handle(step.stream));
       break;
     case OperationKind::kEndCapture:
       policy_.end_allocate_to_pool(id_of(capture_pool_));

@@ -36,6 +36,7 @@ std::optional<Step> World::resolve(const Operation& operation) const {
       return resolve_pool(operation, step);
     case OperationKind::kBeginCapture:
     case OperationKind::kJoinCapture:
+    case OperationKind::kCaptureWork:
     case OperationKind::kEndCapture:
       return resolve_capture(operation, step);
     case OperationKind::kHoldStream:
@@ -134,6 +135,12 @@ std::optional<Step> World::resolve_pool(const Operation& operation, Step step) c
       // Where somebody else's request would borrow from a pool in use, PyTorch raises a
       // RuntimeError
       // ("already recording to mempool_id"). Our policy lends.
+      // Which of several lenders is asked first is a matter of PyTorch's hash table.
+      if (step.flag && std::ranges::any_of(pools_, [&](const auto& other) {
+            return other.first != operation.first && other.second.is_lending;
+          })) {
+        return std::nullopt;
+      }
       return pool.users > 0 && !pool.is_open ? std::optional(step) : std::nullopt;
     default:
       return pool.users > 0 ? std::optional(step) : std::nullopt;
@@ -153,6 +160,10 @@ std::optional<Step> World::resolve_capture(const Operation& operation, Step step
   }
   if (capturing_.empty()) return std::nullopt;
   if (operation.kind == OperationKind::kEndCapture) return step;
+  if (operation.kind == OperationKind::kCaptureWork) {
+    step.stream = static_cast<unsigned>(operation.first);
+    return is_captured(step.stream) ? std::optional(step) : std::nullopt;
+  }
   if (!is_captured(static_cast<unsigned>(operation.first)) ||
       is_captured(static_cast<unsigned>(operation.second)) || operation.second == 0) {
     return std::nullopt;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace fragscope::policy {
 
@@ -43,6 +44,8 @@ class DeviceMemory {
 
 /// A point in a stream's work.
 using EventId = std::uint64_t;
+/// A node of a graph that is being captured.
+using CaptureNode = std::uint64_t;
 
 class StreamEvents {
  public:
@@ -56,6 +59,12 @@ class StreamEvents {
   [[nodiscard]] virtual bool is_done(EventId event) = 0;
   /// Whether the calling thread's current stream is in a capture. Asked only while one is underway.
   [[nodiscard]] virtual bool is_capturing() const = 0;
+  /// The nodes that the next work on this stream will depend on; none if it is not captured.
+  [[nodiscard]] virtual std::optional<std::vector<CaptureNode>> capture_ends(
+      StreamId stream) const = 0;
+  /// Whether all of `nodes` come before what is captured on this stream from now on.
+  [[nodiscard]] virtual bool precede(const std::vector<CaptureNode>& nodes,
+                                     StreamId stream) const = 0;
   /// Returns once the event is done. Each event is asked for until it is done, then forgotten.
   virtual void wait(EventId event) = 0;
 };

@@ -101,6 +101,40 @@ void SimulatedStreams::release(StreamId stream) {
   std::erase_if(open_, [stream](const auto& entry) { return entry.second == stream; });
 }
 
+std::optional<std::vector<CaptureNode>> SimulatedStreams::capture_ends(StreamId stream) const {
+  const auto captured = captured_.find(stream);
+  if (captured == captured_.end()) return std::nullopt;
+  return std::vector(captured->second.begin(), captured->second.end());
+}
+
+bool SimulatedStreams::precede(const std::vector<CaptureNode>& nodes, StreamId stream) const {
+  std::set<CaptureNode> before;
+  std::vector<CaptureNode> open = capture_ends(stream).value_or(std::vector<CaptureNode>{});
+  while (!open.empty()) {
+    const CaptureNode node = open.back();
+    open.pop_back();
+    if (!before.insert(node).second) continue;
+    open.insert(open.end(), nodes_[node].begin(), nodes_[node].end());
+  }
+  return std::ranges::all_of(nodes, [&](CaptureNode node) { return before.contains(node); });
+}
+
+void SimulatedStreams::join_capture(StreamId stream, StreamId joining) {
+  const std::set<CaptureNode> ends = captured_.at(stream);
+  captured_[joining].insert(ends.begin(), ends.end());
+}
+
+void SimulatedStreams::capture_work(StreamId stream) {
+  std::set<CaptureNode>& ends = captured_.at(stream);
+  nodes_.push_back(std::move(ends));
+  ends = {nodes_.size() - 1};
+}
+
+void SimulatedStreams::end_capture() {
+  captured_.clear();
+  nodes_.clear();
+}
+
 void SimulatedStreams::wait_for_all() {
   while (!open_.empty())
     release(StreamId{open_.begin()->second});

@@ -20,10 +20,19 @@ class SimulatedStreams final : public StreamEvents {
   void wait(EventId event) override;
   [[nodiscard]] bool is_capturing() const override { return captured_.contains(current_); }
 
+  [[nodiscard]] std::optional<std::vector<CaptureNode>> capture_ends(
+      StreamId stream) const override;
+  [[nodiscard]] bool precede(const std::vector<CaptureNode>& nodes,
+                             StreamId stream) const override;
+
   void use(StreamId stream) { current_ = stream; }
-  /// The stream joins the capture that is underway, or is the first of a new one.
-  void capture(StreamId stream) { captured_.insert(stream); }
-  void end_capture() { captured_.clear(); }
+  /// The first stream of a capture.
+  void capture(StreamId stream) { captured_[stream]; }
+  /// `joining` waits for `stream`, and is in the capture from then on.
+  void join_capture(StreamId stream, StreamId joining);
+  /// One more node on a captured stream.
+  void capture_work(StreamId stream);
+  void end_capture();
   [[nodiscard]] bool is_captured(StreamId stream) const { return captured_.contains(stream); }
   /// Events on this stream stay open until it is released, or one of them is waited for, which
   /// releases it.
@@ -34,7 +43,8 @@ class SimulatedStreams final : public StreamEvents {
 
  private:
   StreamId current_ = 0;
-  std::set<StreamId> captured_;
+  std::map<StreamId, std::set<CaptureNode>> captured_;  // with the nodes their work ends in
+  std::vector<std::set<CaptureNode>> nodes_;            // what each depends on
   std::set<StreamId> held_;
   std::map<EventId, StreamId> open_;
   EventId next_ = 0;

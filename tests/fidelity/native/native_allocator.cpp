@@ -189,6 +189,11 @@ class TorchAllocator final : public NativeAllocator {
       joined_.push_back(joining);
     });
   }
+  bool capture_work(unsigned stream) override {
+    return attempt([&] {
+      check(cudaLaunchHostFunc(stream_of(stream).stream(), [](void*) {}, nullptr));
+    });
+  }
   bool end_capture() override {
     return attempt([&] {
       for (const unsigned stream : std::exchange(joined_, {}))

@@ -134,7 +134,9 @@ class NativeAllocator {
   virtual bool begin_capture(PoolKey pool, unsigned stream) = 0;
   /// `joining` waits for an event of `stream`, which is in the capture, and is in it from now on.
   virtual bool join_capture(unsigned stream, unsigned joining) = 0;
-  /// The other way: the capture's first stream waits for one that joined, which may then leave.
+  /// Puts a node into the graph, on a stream in the capture.
+  virtual bool capture_work(unsigned stream) = 0;
+  /// Ends it, after its first stream waited for those that joined.
   virtual bool end_capture() = 0;
 
   virtual void hold_stream(unsigned stream) = 0;

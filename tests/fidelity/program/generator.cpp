@@ -54,10 +54,10 @@ class Generator {
       : dice_(seed * 0x9e3779b97f4a7c15U + 1)
       , options_(options) {
     regime_.slots = 4 + dice_.below(120);
-    regime_.streams = 1 + dice_.below(4);
+    regime_.has_captures = dice_.one_in(3);
+    regime_.streams = regime_.has_captures ? 2 + dice_.below(3) : 1 + dice_.below(4);
     regime_.sizes = dice_.below(5);
     regime_.has_pools = dice_.one_in(2);
-    regime_.has_captures = dice_.one_in(3);
     regime_.has_faults = dice_.one_in(4);
     regime_.has_neighbours = dice_.one_in(3);
     regime_.has_limits = options.with_fraction && dice_.one_in(2);
@@ -88,23 +88,11 @@ class Generator {
   }
 
   void step() {
-    switch (dice_.below(40)) {
-      case 0:
-        return add_rare();
-      case 1:
-        if (regime_.has_pools) return add_pool_step();
-        break;
-      case 2:
-        if (regime_.has_captures) return add_capture_step();
-        break;
-      case 3:
-      case 4:
-      case 5:
-        if (regime_.streams > 1) return add_stream_step();
-        break;
-      default:
-        break;
-    }
+    const std::uint64_t kind = dice_.below(40);
+    if (kind == 0) return add_rare();
+    if (kind < 3 && regime_.has_pools) return add_pool_step();
+    if (kind < 7 && regime_.has_captures) return add_capture_step();
+    if (kind < 12 && regime_.streams > 1) return add_stream_step();
     // Often the slot is taken, or empty: then the other step of the pair is drawn next time.
     if (dice_.one_in(2)) {
       add(OperationKind::kAllocate,
@@ -207,18 +195,17 @@ class Generator {
   }
 
   void add_capture_step() {
-    switch (dice_.below(4)) {
+    const std::uint64_t stream = dice_.below(regime_.streams);
+    switch (dice_.below(12)) {
       case 0:
-        add(OperationKind::kBeginCapture, dice_.below(kPools), dice_.below(regime_.streams));
-        break;
-      case 1:
-        add(OperationKind::kJoinCapture,
-            dice_.below(regime_.streams),
-            dice_.below(regime_.streams));
-        break;
-      default:
-        add(OperationKind::kEndCapture);
-        break;
+      case 1: add(OperationKind::kBeginCapture, dice_.below(kPools), stream); break;
+      case 2:
+      case 3:
+      case 4: add(OperationKind::kJoinCapture, stream, dice_.below(regime_.streams)); break;
+      case 5:
+      case 6: add(OperationKind::kUseStream, stream); break;
+      case 7: add(OperationKind::kEndCapture); break;
+      default: add(OperationKind::kCaptureWork, stream); break;
     }
   }
 
@@ -227,7 +214,7 @@ class Generator {
     static constexpr auto kBorders = std::to_array<std::uint64_t>(
         {512, kMiB, 2 * kMiB, 10 * kMiB, 20 * kMiB, 19 * kMiB, 64 * kMiB});
     if (dice_.one_in(8)) return dice_.of(kBorders) + dice_.below(3) - 1;
-    if (dice_.one_in(5000)) return dice_.one_in(2) ? 0 : std::uint64_t{1} << (58 + dice_.below(4));
+    if (dice_.one_in(250)) return dice_.one_in(2) ? 0 : std::uint64_t{1} << (58 + dice_.below(4));
     static constexpr auto kReach = std::to_array<std::uint64_t>(
         {2 * kKiB, 64 * kKiB, kMiB, 4 * kMiB, 10 * kMiB, 30 * kMiB, 100 * kMiB, 200 * kMiB});
     switch (regime_.sizes) {

@@ -38,6 +38,7 @@ constexpr auto kForms = std::to_array<Form>({
     {OperationKind::kNoSplit, "no_split", 1},
     {OperationKind::kBeginCapture, "begin_capture", 2},
     {OperationKind::kJoinCapture, "join_capture", 2},
+    {OperationKind::kCaptureWork, "capture_work", 1},
     {OperationKind::kEndCapture, "end_capture", 0},
     {OperationKind::kSetNeighbour, "set_neighbour", 1},
     {OperationKind::kFailMalloc, "fail_malloc", 2},

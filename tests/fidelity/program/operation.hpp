@@ -33,6 +33,7 @@ enum class OperationKind : std::uint8_t {
   kNoSplit,           ///< pool
   kBeginCapture,      ///< pool, stream
   kJoinCapture,       ///< stream in the capture, stream that joins it
+  kCaptureWork,       ///< stream: one more node of the graph
   kEndCapture,        ///<
   kSetNeighbour,      ///< bytes that other processes hold
   kFailMalloc,        ///< nth, 1: and all later ones
