@@ -10,6 +10,7 @@
 #include "allocator/policy/blocks/block_pool.hpp"
 #include "allocator/policy/blocks/block_store.hpp"
 #include "allocator/policy/blocks/observer.hpp"
+#include "allocator/policy/conf/torch_version.hpp"
 #include "allocator/policy/device/device_memory.hpp"
 #include "allocator/policy/size_rules.hpp"
 #include "allocator/policy/statistics.hpp"
@@ -26,12 +27,6 @@
 #include <vector>
 
 namespace fragscope::policy {
-
-/// Whose rules are followed where versions differ.
-enum class TorchVersion : std::uint8_t {
-  kTorch26,   ///< 2.6 to 2.9
-  kTorch215,  ///< 2.10 to 2.15
-};
 
 struct PolicyOptions {
   TorchVersion version = TorchVersion::kTorch215;

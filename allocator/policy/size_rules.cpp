@@ -15,7 +15,7 @@ std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
 
 namespace {
 
-std::uint32_t divisions_for(std::uint64_t bytes, const SizeRules& rules) {
+std::uint64_t divisions_for(std::uint64_t bytes, const SizeRules& rules) {
   const int log2_bytes = static_cast<int>(std::bit_width(bytes)) - 1;
   const int bucket = std::clamp(log2_bytes - 20, 0, 15);
   return rules.roundup_divisions[static_cast<std::size_t>(bucket)];
@@ -26,11 +26,13 @@ std::uint32_t divisions_for(std::uint64_t bytes, const SizeRules& rules) {
 std::uint64_t round_size(std::uint64_t bytes, const SizeRules& rules) {
   if (bytes < kMinBlockSize) return kMinBlockSize;
   const std::uint64_t divisions = divisions_for(bytes, rules);
-  // The second condition keeps the step at 512 bytes or more.
+  // The second condition keeps the step at 512 bytes or more. From 2^55 divisions on its product
+  // wraps to zero, in PyTorch too, and the next power of two is the only step left.
   if (divisions > 1 && bytes > kMinBlockSize * divisions) {
     if (std::has_single_bit(bytes)) return bytes;
     const std::uint64_t step = std::bit_floor(bytes) / divisions;
-    return step == 0 ? round_up(bytes, kMinBlockSize) : round_up(bytes, step);
+    if (step > 0) return round_up(bytes, step);
+    return bytes > kUnlimited / 2 ? kUnlimited : std::bit_ceil(bytes);
   }
   return round_up(bytes, kMinBlockSize);
 }

@@ -41,7 +41,7 @@ struct SizeRules {
   std::uint64_t max_split_size = kUnlimited;            ///< max_split_size_mb
   std::uint64_t max_non_split_rounding = kLargeBuffer;  ///< max_non_split_rounding_mb
   /// roundup_power2_divisions by floor(log2(size in MiB)), 0 to 15; 0 and 1 mean plain rounding.
-  std::array<std::uint32_t, 16> roundup_divisions{};
+  std::array<std::uint64_t, 16> roundup_divisions{};
   bool expandable_segments = false;
 };
 

@@ -403,10 +403,7 @@ bool SnapshotBuilder::read_divisions(const Fields& fields) {
   for (std::size_t bucket = 0; bucket < divisions_.size(); ++bucket) {
     const Key key = static_cast<Key>(bucket);
     if (!fields.has(key)) continue;
-    std::uint64_t divisions = 0;
-    if (!read_u64(fields, key, "roundup_power2_divisions", &divisions)) return false;
-    constexpr std::uint64_t kMaxDivisions = 1U << 30;
-    divisions_[bucket] = static_cast<std::uint32_t>(std::min(divisions, kMaxDivisions));
+    if (!read_u64(fields, key, "roundup_power2_divisions", &divisions_[bucket])) return false;
   }
   return true;
 }

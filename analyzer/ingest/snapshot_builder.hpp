@@ -41,7 +41,7 @@ struct RawSettings {
   std::string conf;
   std::optional<std::int64_t> max_split_size;  ///< -1: unlimited
   bool expandable_segments = false;
-  std::array<std::uint32_t, 16> roundup_divisions{};
+  std::array<std::uint64_t, 16> roundup_divisions{};
 };
 
 /// The outermost dict, or the bare list of segments of PyTorch 1.x.
@@ -145,7 +145,7 @@ class SnapshotBuilder {
   RecordLists lists_;
   std::vector<History> histories_;
   RawSettings settings_;
-  std::array<std::uint32_t, 16> divisions_{};
+  std::array<std::uint64_t, 16> divisions_{};
   RawSnapshot root_;
   bool root_is_broken_ = false;
   Error error_;

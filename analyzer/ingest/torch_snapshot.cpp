@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/ingest/torch_snapshot.hpp"
 
-#include "allocator/policy/size_options.hpp"
+#include "allocator/policy/conf/size_options.hpp"
 #include "analyzer/ingest/pickle/machine.hpp"
 #include "analyzer/ingest/snapshot_builder.hpp"
 #include "analyzer/ingest/writer_version.hpp"

@@ -10,7 +10,7 @@ namespace {
 
 constexpr SizeRules kDefaults;
 
-SizeRules with_divisions(std::uint32_t divisions) {
+SizeRules with_divisions(std::uint64_t divisions) {
   SizeRules rules;
   rules.roundup_divisions.fill(divisions);
   return rules;
@@ -97,6 +97,16 @@ TEST(RoundSize, NeverStepsFinerThan512) {
 TEST(RoundSize, TakesDivisionsOfZeroAndOneAsPlain) {
   EXPECT_EQ(round_size(1100 * kMiB + 1, with_divisions(0)), 1100 * kMiB + 512);
   EXPECT_EQ(round_size(1100 * kMiB + 1, with_divisions(1)), 1100 * kMiB + 512);
+}
+
+// Seen on PyTorch 2.15: 512 times the divisions wraps to zero, and the next power of two is left.
+TEST(RoundSize, TakesTheNextPowerOfTwoFrom2To55DivisionsOn) {
+  const SizeRules rules = with_divisions(std::uint64_t{1} << 55);
+
+  EXPECT_EQ(round_size(600, rules), 1024U);
+  EXPECT_EQ(round_size(3 * kMiB + 5, rules), 4 * kMiB);
+  EXPECT_EQ(round_size(40 * kMiB + 1, rules), 64 * kMiB);
+  EXPECT_EQ(round_size(3 * kMiB + 5, with_divisions(std::uint64_t{1} << 54)), 3 * kMiB + 512);
 }
 
 // The reference's list [256:1,512:2,1024:4,>:8], as 2.10 and later read it: indices 0 to 8 are 1,

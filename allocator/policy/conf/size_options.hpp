@@ -16,8 +16,10 @@ struct SizeOptions {
   std::optional<double> memory_fraction;  ///< per_process_memory_fraction, 0 to 1.
 };
 
-/// Reads max_split_size_mb, max_non_split_rounding_mb, large_segment_size_mb, expandable_segments,
-/// a scalar roundup_power2_divisions and per_process_memory_fraction; the last of a key wins.
+/// Reads the options that SizeRules holds and per_process_memory_fraction, by the rules of 2.15,
+/// which accepts the sizes that older versions do; the last of a key that is understood wins. Only
+/// where `>` begins in a list of roundup_power2_divisions differs by version; a snapshot that is
+/// new enough to have the string spells the divisions out, too.
 [[nodiscard]] SizeOptions read_size_options(std::string_view conf);
 
 }  // namespace fragscope::policy

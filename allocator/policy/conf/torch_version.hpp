@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The generations of PyTorch that the policy tells apart: by rules, and by how settings are read.
+#pragma once
+
+#include <cstdint>
+
+namespace fragscope::policy {
+
+/// Whose rules are followed where versions differ.
+enum class TorchVersion : std::uint8_t {
+  kTorch26,   ///< 2.6 to 2.9
+  kTorch215,  ///< 2.10 to 2.15
+};
+
+}  // namespace fragscope::policy
