@@ -72,7 +72,8 @@ class OurAllocator {
 fidelity::NativeAllocator* native_allocator() {
   static fidelity::NativeAllocator* const kAllocator = [] {
     const char* library = std::getenv("FRAGSCOPE_NATIVE_ALLOCATOR");
-    return library == nullptr ? nullptr : fidelity::load_native_allocator(library);
+    const auto make = library == nullptr ? nullptr : fidelity::load_native_allocator(library);
+    return make == nullptr ? nullptr : make();
   }();
   return kAllocator;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the policy gives back to the device, and when.
 #include "allocator/policy/caching_policy.hpp"
-
 #include "allocator/policy/inspect/rules.hpp"
 
 #include <algorithm>
@@ -80,7 +79,7 @@ void CachingPolicy::release_segment(Block& block) {
   source_of(*block.pool).free(block.address, block.size);
   count_held(block, -static_cast<std::int64_t>(block.size));
   statistics_.segment.subtract(block.pool->size_class(), 1);
-  if (block.size >= options_.rules.max_split_size) statistics_.oversize_segments.subtract(1);
+  if (block.size >= options_.conf.rules.max_split_size) statistics_.oversize_segments.subtract(1);
   ++statistics_.num_device_free;
   store_.recycle(block);
 }
@@ -88,7 +87,7 @@ void CachingPolicy::release_segment(Block& block) {
 // With max_split_size: a block that is large enough for the request but was refused to it, or else
 // as many oversize blocks as reach it, from the largest down. Only of the request's own home.
 bool CachingPolicy::release_oversize(const Request& request) {
-  const std::uint64_t threshold = options_.rules.max_split_size;
+  const std::uint64_t threshold = options_.conf.rules.max_split_size;
   if (threshold == kUnlimited) return false;
   BlockPool& pool = *request.pool;
   const std::uint64_t wanted = std::max(request.size, threshold);
@@ -96,8 +95,9 @@ bool CachingPolicy::release_oversize(const Request& request) {
   const auto is_ours = [&](const auto& it) {
     return it != pool.free_blocks().end() && it->stream == request.stream;
   };
-  if (is_ours(candidate)) {
-    if (candidate->expandable != nullptr || candidate->is_split()) return false;
+  if (is_ours(candidate) && candidate->expandable == nullptr) {
+    // PyTorch never looks: it would ask the device to free part of a segment.
+    if (candidate->is_split()) return false;
     count_rule(Rule::kReleaseOneOversize);
     release_segment(*candidate);
     return true;
@@ -121,7 +121,7 @@ bool CachingPolicy::release_oversize(const Request& request) {
 // Blocks that lay idle for longer than the average go back, until what is held is below the
 // threshold. Only whole segments of the default pool's large class.
 void CachingPolicy::collect_garbage() {
-  const auto threshold = static_cast<std::uint64_t>(options_.garbage_collection_threshold *
+  const auto threshold = static_cast<std::uint64_t>(options_.conf.garbage_collection_threshold *
                                                     static_cast<double>(*limit_));
   if (held_bytes_ <= threshold) {
     count_rule(Rule::kBelowThreshold);

@@ -29,12 +29,12 @@ void count_sizes(std::uint64_t bytes, std::uint64_t size, const SizeRules& rules
   if constexpr (!kCountsRules) return;
   SizeRules plain = rules;
   plain.roundup_divisions.fill(0);
-  count_rule(bytes < kMinBlockSize                   ? Rule::kRoundMinimum
+  count_rule(bytes < kMinBlockSize              ? Rule::kRoundMinimum
              : size != round_size(bytes, plain) ? Rule::kRoundDivisions
-                                                     : Rule::kRoundPlain);
-  count_rule(size <= kSmallSize       ? Rule::kSmallSegment
+                                                : Rule::kRoundPlain);
+  count_rule(size <= kSmallSize      ? Rule::kSmallSegment
              : size < kMinLargeAlloc ? Rule::kLargeSegment
-                                      : Rule::kOwnSegment);
+                                     : Rule::kOwnSegment);
 }
 
 }  // namespace
@@ -49,20 +49,21 @@ Block* CachingPolicy::allocate(std::uint64_t bytes, StreamId stream) {
   }
   if (is_capturing()) {
     count_rule(Rule::kAsksNothingInCapture);
-    if (options_.graph_capture_record_stream_reuse && !deferred_.empty()) free_deferred(stream);
+    if (options_.conf.graph_capture_record_stream_reuse && !deferred_.empty())
+      free_deferred(stream);
   } else {
     process_events();
   }
 
   Request request;
   request.bytes = bytes;
-  request.size = round_size(bytes, options_.rules);
-  count_sizes(bytes, request.size, options_.rules);
-  request.device_allocation = device_allocation(request.size, options_.rules);
+  request.size = round_size(bytes, options_.conf.rules);
+  count_sizes(bytes, request.size, options_.conf.rules);
+  request.device_allocation = device_allocation(request.size, options_.conf.rules);
   request.stream = stream;
   request.pool = &pool_for(size_class(request.size), stream);
   const PrivatePool* owner = request.pool->owner();
-  request.expandable = options_.rules.expandable_segments;
+  request.expandable = options_.conf.rules.expandable_segments;
   if (request.expandable && owner != nullptr && owner->source != nullptr) {
     count_rule(Rule::kNotExpandable);
     request.expandable = false;
@@ -71,7 +72,11 @@ Block* CachingPolicy::allocate(std::uint64_t bytes, StreamId stream) {
   Block* block = find_free(request);
   if (block == nullptr) block = serve_miss(request);
   if (block == nullptr) {
-    report_failure(request);
+    if (is_rejected_) {
+      report_rejection(request);
+    } else {
+      report_failure(request);
+    }
     return nullptr;
   }
   return &hand_out(*block, request);
@@ -111,7 +116,7 @@ std::uint64_t reach_of(const Block& block) {
 // Only the first candidate is tried: PyTorch does not search on where the oversize rules refuse it.
 Block* CachingPolicy::find_free(const Request& request) {
   BlockPool& pool = *request.pool;
-  if (limit_ && options_.garbage_collection_threshold > 0) pool.count_lookup();
+  if (limit_ && options_.conf.garbage_collection_threshold > 0) pool.count_lookup();
   auto candidate = pool.best_fit(request.stream, request.size);
   const auto end = pool.free_blocks().end();
   const auto is_ours = [&](const auto& it) { return it != end && it->stream == request.stream; };
@@ -139,8 +144,8 @@ Block* CachingPolicy::find_free(const Request& request) {
       if (!is_ours(candidate)) return nullptr;
     }
   }
-  if (!oversize_rules_admit(candidate->size, request.size, options_.rules)) {
-    const bool is_oversize = request.size >= options_.rules.max_split_size;
+  if (!oversize_rules_admit(candidate->size, request.size, options_.conf.rules)) {
+    const bool is_oversize = request.size >= options_.conf.rules.max_split_size;
     count_rule(is_oversize ? Rule::kOversizeWaste : Rule::kOversizeKept);
     return nullptr;
   }
@@ -182,13 +187,13 @@ Block& CachingPolicy::hand_out(Block& found, const Request& request) {
   const bool may_split = pool.owner() == nullptr || !pool.owner()->no_split;
   const bool fine_split = pool.size_class() == SizeClass::kSmall || request.expandable;
   Block* block = &found;
-  if (may_split && should_split(found.size, request.size, fine_split, options_.rules)) {
+  if (may_split && should_split(found.size, request.size, fine_split, options_.conf.rules)) {
     count_rule(fine_split ? Rule::kSplitFine : Rule::kSplitLarge);
     block = &split(found, request.size);
   } else {
-    count_rule(!may_split                                        ? Rule::kNoSplit
-               : request.size < options_.rules.max_split_size ? Rule::kKeptWhole
-                                                                 : Rule::kOversizeUnsplit);
+    count_rule(!may_split                                          ? Rule::kNoSplit
+               : request.size < options_.conf.rules.max_split_size ? Rule::kKeptWhole
+                                                                   : Rule::kOversizeUnsplit);
     if (found.is_linked()) pool.erase_free(found);
     if (found.is_split()) count_inactive(found, -1, -static_cast<std::int64_t>(found.size));
   }
@@ -202,7 +207,7 @@ Block& CachingPolicy::hand_out(Block& found, const Request& request) {
   statistics_.active.add(size_class, 1);
   statistics_.active_bytes.add(size_class, block->size);
   statistics_.requested_bytes.add(size_class, request.bytes);
-  if (block->size >= options_.rules.max_split_size) statistics_.oversize_allocations.add(1);
+  if (block->size >= options_.conf.rules.max_split_size) statistics_.oversize_allocations.add(1);
   if (observer_ != nullptr) observer_->on_alloc(*block);
   return *block;
 }
@@ -213,9 +218,10 @@ Block& CachingPolicy::hand_out(Block& found, const Request& request) {
 // The pool is not searched again after a release: a block that merged from freed neighbours
 // meanwhile is not used by this request, which may fail although an identical one right after it
 // would not.
-Block* CachingPolicy::serve_miss(const Request& request) {
-  if (limit_ && options_.garbage_collection_threshold > 0) collect_garbage();
+Block* CachingPolicy::serve_miss(Request& request) {
+  if (limit_ && options_.conf.garbage_collection_threshold > 0) collect_garbage();
   Block* block = from_device(request);
+  if (is_rejected_) return nullptr;
   if (block == nullptr && request.pool->owner() == nullptr) block = take_from_lenders(request);
   if (block == nullptr && release_oversize(request)) block = from_device(request);
   if (block == nullptr && is_capturing()) {
@@ -229,7 +235,7 @@ Block* CachingPolicy::serve_miss(const Request& request) {
   return block;
 }
 
-Block* CachingPolicy::take_from_lenders(const Request& request) {
+Block* CachingPolicy::take_from_lenders(Request& request) {
   for (const auto& [id, pool] : private_pools_) {
     if (!pool->use_on_oom) continue;
     Request lent = request;
@@ -237,6 +243,7 @@ Block* CachingPolicy::take_from_lenders(const Request& request) {
     lent.expandable = false;
     if (Block* block = find_free(lent)) {
       count_rule(Rule::kLend);
+      request.expandable = false;  // It is split as a plain block is.
       return block;
     }
   }
@@ -247,11 +254,26 @@ bool CachingPolicy::is_over_limit(std::uint64_t more_bytes) const {
   return limit_ && held_bytes_ + more_bytes > *limit_;
 }
 
+// throw_on_cudamalloc_oom: what would not fit by the option's own fraction is not even tried.
+bool CachingPolicy::is_rejected(const Request& request) const {
+  const AllocatorConf& conf = options_.conf;
+  if (!conf.throw_on_cudamalloc_oom) return false;
+  const double total = static_cast<double>(memory_.capacity().total_bytes);
+  const auto allowed = static_cast<std::uint64_t>(conf.per_process_memory_fraction * total);
+  return held_bytes_ + request.device_allocation > allowed;
+}
+
 Block* CachingPolicy::from_device(const Request& request) {
   if (PrivatePool* owner = request.pool->owner()) owner->is_source_empty = false;
   // By the plain segment's size, also where fewer pages would do.
+  is_rejected_ = false;
   if (is_over_limit(request.device_allocation)) {
     count_rule(Rule::kLimit);
+    return nullptr;
+  }
+  is_rejected_ = is_rejected(request);
+  if (is_rejected_) {
+    count_rule(Rule::kRejected);
     return nullptr;
   }
   return request.expandable ? grow(request) : new_segment(request);
@@ -277,20 +299,30 @@ Block* CachingPolicy::new_segment(const Request& request) {
   ++segments_made_;
   count_held(block, static_cast<std::int64_t>(block.size));
   statistics_.segment.add(block.pool->size_class(), 1);
-  if (block.size >= options_.rules.max_split_size) statistics_.oversize_segments.add(1);
+  if (block.size >= options_.conf.rules.max_split_size) statistics_.oversize_segments.add(1);
   ++statistics_.num_device_alloc;
   if (observer_ != nullptr) observer_->on_segment_alloc(block);
   return &block;
 }
 
+void CachingPolicy::report_rejection(const Request& request) {
+  failure_ = {};
+  failure_.kind = AllocationFailure::Kind::kRejected;
+  failure_.requested_size = request.bytes;
+  ++statistics_.num_oom_rejections;
+}
+
 void CachingPolicy::report_failure(const Request& request) {
   count_rule(Rule::kOutOfMemory);
   failure_ = {};
+  failure_.requested_size = request.bytes;
   failure_.rounded_size = request.size;
   failure_.device_allocation = request.device_allocation;
   failure_.capacity = memory_.capacity();
   failure_.limit_bytes = limit_;
   failure_.allocated_bytes = static_cast<std::uint64_t>(statistics_.allocated_bytes.all.current);
+  failure_.reserve_bytes = configured_reserve(request.stream);
+  failure_.reserve_class = reserve_class_of(request.stream);
   failure_.is_source_empty =
       request.pool->owner() != nullptr && request.pool->owner()->is_source_empty;
   failure_.reserved_bytes = static_cast<std::uint64_t>(statistics_.reserved_bytes.all.current);
@@ -335,7 +367,8 @@ bool CachingPolicy::free(Address address) {
   const SizeClass size_class = block.pool->size_class();
   statistics_.allocation.subtract(size_class, 1);
   statistics_.allocated_bytes.subtract(size_class, block.size);
-  if (block.size >= options_.rules.max_split_size) statistics_.oversize_allocations.subtract(1);
+  if (block.size >= options_.conf.rules.max_split_size)
+    statistics_.oversize_allocations.subtract(1);
   if (observer_ != nullptr) observer_->on_free_requested(block);
   if (block.used_on.empty()) {
     count_rule(Rule::kFreeAtOnce);
@@ -462,7 +495,7 @@ void CachingPolicy::end_capture() {
 
 void CachingPolicy::defer_free(Block& block) {
   DeferredFree& deferred = deferred_.emplace_back(&block);
-  if (!options_.graph_capture_record_stream_reuse) return;
+  if (!options_.conf.graph_capture_record_stream_reuse) return;
   std::vector<CaptureNode> last_uses;
   const auto add = [&](StreamId stream) {
     const auto ends = events_.capture_ends(stream);
@@ -490,18 +523,20 @@ void CachingPolicy::free_deferred(StreamId stream) {
 }
 
 void CachingPolicy::insert_deferred_events() {
-  for (const DeferredFree& deferred : std::exchange(deferred_, {})) {
-    Block* block = deferred.block;
-    // What a capture recorded was over when the capture was: nothing waits for it.
-    if (const auto used = used_in_capture_.find(block); used != used_in_capture_.end()) {
-      std::erase_if(block->used_on,
-                    [&](StreamId stream) { return std::ranges::count(used->second, stream) > 0; });
-      used_in_capture_.erase(used);
-      count_rule(Rule::kForgetsCaptureUse);
-    }
-    insert_events(*block);
-    if (block->open_events == 0) complete_free(*block);
+  for (const DeferredFree& deferred : std::exchange(deferred_, {}))
+    end_deferral(*deferred.block);
+}
+
+void CachingPolicy::end_deferral(Block& block) {
+  // What a capture recorded was over when the capture was: nothing waits for it.
+  if (const auto used = used_in_capture_.find(&block); used != used_in_capture_.end()) {
+    std::erase_if(block.used_on,
+                  [&](StreamId stream) { return std::ranges::count(used->second, stream) > 0; });
+    used_in_capture_.erase(used);
+    count_rule(Rule::kForgetsCaptureUse);
   }
+  insert_events(block);
+  if (block.open_events == 0) complete_free(block);
 }
 
 // --- Pools. --------------------------------------------------------------------------------------
@@ -525,6 +560,18 @@ void CachingPolicy::end_allocate_to_pool(PoolId id) {
       scopes_.rbegin(), scopes_.rend(), [id](const Scope& open) { return open.id == id; });
   FRAGSCOPE_CHECK(scope != scopes_.rend());
   scopes_.erase(std::next(scope).base());
+  if (!options_.conf.graph_capture_record_stream_reuse) return;
+  // Frees of the pool's blocks need not wait for the next request.
+  std::vector<DeferredFree> others;
+  for (DeferredFree& deferred : std::exchange(deferred_, {})) {
+    const PrivatePool* owner = deferred.block->pool->owner();
+    if (owner != nullptr && owner->id == id) {
+      end_deferral(*deferred.block);
+    } else {
+      others.push_back(std::move(deferred));
+    }
+  }
+  deferred_ = std::move(others);
 }
 
 void CachingPolicy::release_pool(PoolId id) {

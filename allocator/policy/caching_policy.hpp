@@ -10,6 +10,7 @@
 #include "allocator/policy/blocks/block_pool.hpp"
 #include "allocator/policy/blocks/block_store.hpp"
 #include "allocator/policy/blocks/observer.hpp"
+#include "allocator/policy/conf/allocator_conf.hpp"
 #include "allocator/policy/conf/torch_version.hpp"
 #include "allocator/policy/device/device_memory.hpp"
 #include "allocator/policy/size_rules.hpp"
@@ -23,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,9 +32,7 @@ namespace fragscope::policy {
 
 struct PolicyOptions {
   TorchVersion version = TorchVersion::kTorch215;
-  SizeRules rules;
-  double garbage_collection_threshold = 0;  ///< Of the limit; 0: off.
-  bool graph_capture_record_stream_reuse = false;
+  AllocatorConf conf;
 };
 
 /// One address range of which pages are mapped as they are needed.
@@ -45,8 +45,13 @@ struct ExpandableSegment {
 
 /// Why a request failed, with what PyTorch's message says of it.
 struct AllocationFailure {
-  enum class Kind : std::uint8_t { kOutOfMemory, kBeyondAnExbibyte };
+  enum class Kind : std::uint8_t {
+    kOutOfMemory,
+    kBeyondAnExbibyte,
+    kRejected,  ///< By throw_on_cudamalloc_oom; of the figures below only the first is known.
+  };
   Kind kind = Kind::kOutOfMemory;
+  std::uint64_t requested_size = 0;
   std::uint64_t rounded_size = 0;
   std::uint64_t device_allocation = 0;  ///< "Tried to allocate"
   Capacity capacity;
@@ -55,6 +60,9 @@ struct AllocationFailure {
   std::uint64_t reserved_bytes = 0;
   std::uint64_t private_free_bytes = 0;
   bool is_source_empty = false;  ///< The pool's own allocator had nothing.
+  /// What the options reserve for an expandable segment of this stream; none if they do not say.
+  std::optional<std::uint64_t> reserve_bytes;
+  std::string reserve_class;  ///< Of the stream; empty: none.
 };
 
 class CachingPolicy {
@@ -94,6 +102,9 @@ class CachingPolicy {
   void set_limit(std::optional<std::uint64_t> bytes) { limit_ = bytes; }
   [[nodiscard]] std::optional<std::uint64_t> limit() const { return limit_; }
   void set_options(const PolicyOptions& options) { options_ = options; }
+  /// Expandable segments that the stream gets from now on reserve what the options say for this
+  /// class; an empty one takes the tag away.
+  void set_reserve_class(StreamId stream, std::string reserve_class);
   [[nodiscard]] const PolicyOptions& options() const { return options_; }
 
   /// A new pool, or one more user of it. `source` gives its segments (none of them expandable) in
@@ -149,14 +160,16 @@ class CachingPolicy {
   [[nodiscard]] BlockPool& pool_for(SizeClass size_class, StreamId stream);
   [[nodiscard]] PrivatePool* private_pool_for(StreamId stream);
   [[nodiscard]] Block* find_free(const Request& request);
-  [[nodiscard]] Block* serve_miss(const Request& request);
-  [[nodiscard]] Block* take_from_lenders(const Request& request);
+  [[nodiscard]] Block* serve_miss(Request& request);
+  [[nodiscard]] Block* take_from_lenders(Request& request);
   [[nodiscard]] Block* from_device(const Request& request);
   [[nodiscard]] Block* new_segment(const Request& request);
   [[nodiscard]] bool is_over_limit(std::uint64_t more_bytes) const;
+  [[nodiscard]] bool is_rejected(const Request& request) const;
   Block& hand_out(Block& block, const Request& request);
   Block& split(Block& block, std::uint64_t size);
   void report_failure(const Request& request);
+  void report_rejection(const Request& request);
 
   // Freeing one.
   void complete_free(Block& block);
@@ -166,6 +179,7 @@ class CachingPolicy {
   void insert_events(Block& block);
   void insert_deferred_events();
   void defer_free(Block& block);
+  void end_deferral(Block& block);
   void free_deferred(StreamId stream);
   /// Whether events may be neither asked for nor recorded here: the thread's current stream is in a
   /// capture (up to 2.9: any is, or a scope is open).
@@ -184,6 +198,8 @@ class CachingPolicy {
   [[nodiscard]] Block* grow(const Request& request);
   [[nodiscard]] Block* find_address_space(const Request& request);
   [[nodiscard]] Block* new_address_space(const Request& request);
+  [[nodiscard]] const std::string& reserve_class_of(StreamId stream) const;
+  [[nodiscard]] std::optional<std::uint64_t> configured_reserve(StreamId stream) const;
   [[nodiscard]] Block* map_pages(Block& block, std::uint64_t size);
   void unmap_pages(Block& block);
   void insert_after(Block& block, Block& added);
@@ -202,6 +218,7 @@ class CachingPolicy {
   BlockPool large_{SizeClass::kLarge};
   std::map<PoolId, std::unique_ptr<PrivatePool>> private_pools_;
   std::vector<std::unique_ptr<ExpandableSegment>> expandable_;
+  std::map<StreamId, std::string> reserve_classes_;
   absl::flat_hash_map<Address, Block*> handed_out_;
   std::map<StreamId, std::deque<PendingEvent>> pending_;
   std::vector<DeferredFree> deferred_;
@@ -213,6 +230,7 @@ class CachingPolicy {
   std::uint64_t segments_made_ = 0;
   Statistics statistics_;
   AllocationFailure failure_;
+  bool is_rejected_ = false;  // the last attempt to ask the device, by throw_on_cudamalloc_oom
 };
 
 }  // namespace fragscope::policy

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expandable segments: address space reserved once, pages mapped behind it as requests need them.
 #include "allocator/policy/caching_policy.hpp"
-
 #include "allocator/policy/inspect/rules.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
 
 namespace fragscope::policy {
 
@@ -45,11 +47,51 @@ Block* CachingPolicy::find_address_space(const Request& request) {
   return new_address_space(request);
 }
 
-Block* CachingPolicy::new_address_space(const Request& request) {
-  const std::uint64_t page = page_size(request.pool->size_class(), options_.rules);
+void CachingPolicy::set_reserve_class(StreamId stream, std::string reserve_class) {
+  if (reserve_class.empty()) {
+    reserve_classes_.erase(stream);
+  } else {
+    reserve_classes_[stream] = std::move(reserve_class);
+  }
+}
+
+const std::string& CachingPolicy::reserve_class_of(StreamId stream) const {
+  static const std::string kNone;
+  const auto tag = reserve_classes_.find(stream);
+  return tag == reserve_classes_.end() ? kNone : tag->second;
+}
+
+namespace {
+
+/// What a segment reserves without options: an eighth more than the device has.
+std::uint64_t full_reserve(std::uint64_t total_bytes) {
+  return total_bytes + total_bytes / 8;
+}
+
+}  // namespace
+
+// Never more than without options: no request could use it.
+std::optional<std::uint64_t> CachingPolicy::configured_reserve(StreamId stream) const {
+  const AllocatorConf& conf = options_.conf;
+  const auto by_class = conf.expandable_segments_reserve_by_class.find(reserve_class_of(stream));
+  const auto spec = by_class != conf.expandable_segments_reserve_by_class.end()
+                        ? std::optional(by_class->second)
+                        : conf.expandable_segments_reserve;
+  if (!spec) return std::nullopt;
   const std::uint64_t total = memory_.capacity().total_bytes;
-  const std::uint64_t size = round_up(total + total / 8, page);
-  if (size < request.size) {
+  const std::uint64_t most = full_reserve(total);
+  const double asked = spec->value * static_cast<double>(spec->is_fraction ? total : kGiB);
+  // Compared before it is converted: it may be beyond 64 bits.
+  return asked < static_cast<double>(most) ? static_cast<std::uint64_t>(asked) : most;
+}
+
+Block* CachingPolicy::new_address_space(const Request& request) {
+  const std::uint64_t page = page_size(request.pool->size_class(), options_.conf.rules);
+  const std::uint64_t size = round_up(
+      configured_reserve(request.stream).value_or(full_reserve(memory_.capacity().total_bytes)),
+      page);
+  // Up to 2.9 it is taken all the same; mapping all of it fails then, and it stays behind.
+  if (size < request.size && options_.version != TorchVersion::kTorch26) {
     count_rule(Rule::kReserveTooSmall);
     return nullptr;
   }

@@ -2,8 +2,8 @@
 // Runs a program on both sides and says where they part.
 #pragma once
 
-#include "tests/fidelity/native_side.hpp"
-#include "tests/fidelity/policy_side.hpp"
+#include "tests/fidelity/native/native_allocator.hpp"
+#include "tests/fidelity/program/operation.hpp"
 
 #include <optional>
 #include <string>
@@ -15,25 +15,13 @@ struct Difference {
   std::string text;       ///< What differs, a line each.
 };
 
-class Comparer {
- public:
-  Comparer(NativeAllocator& allocator, DeviceFacts facts)
-      : facts_(std::move(facts))
-      , native_(allocator) {}
-
-  /// Both start empty, and PyTorch's allocator ends so. From the first operation with a difference
-  /// on only PyTorch runs, so that it can be emptied.
-  [[nodiscard]] std::optional<Difference> run(const Program& program);
-
-  [[nodiscard]] const DeviceFacts& facts() const { return facts_; }
-  [[nodiscard]] std::uint64_t programs() const { return programs_; }
-  [[nodiscard]] std::uint64_t operations() const { return operations_; }
-
- private:
-  DeviceFacts facts_;
-  NativeSide native_;
-  std::uint64_t programs_ = 0;
-  std::uint64_t operations_ = 0;
+struct Comparison {
+  std::optional<Difference> difference;
+  std::uint64_t operations = 0;  ///< Run, with those that end what the program left open.
 };
+
+/// Runs the program on both sides, and then what ends all that it left open. From the first
+/// operation with a difference on nothing more runs. PyTorch's allocator must be as new.
+[[nodiscard]] Comparison compare(const Program& program, NativeAllocator& allocator);
 
 }  // namespace fragscope::fidelity

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fidelity/world.hpp"
 
+#include "allocator/policy/size_rules.hpp"
+
 #include <algorithm>
 
 namespace fragscope::fidelity {
@@ -53,6 +55,8 @@ std::optional<Step> World::resolve(const Operation& operation) const {
     case OperationKind::kTagStream:
       step.stream = static_cast<unsigned>(operation.first);
       break;
+    case OperationKind::kEmptyCache:
+      return may_be_current(current_) ? std::optional(step) : std::nullopt;
     case OperationKind::kFailMalloc:
     case OperationKind::kFailCreate:
       if (operation.first == 0) return std::nullopt;
@@ -75,7 +79,7 @@ std::optional<Step> World::resolve_tensor(const Operation& operation, Step step)
   if (operation.kind == OperationKind::kAllocate ||
       operation.kind == OperationKind::kDeviceAllocate) {
     if (tensor != tensors.end()) return std::nullopt;
-    if (has_deferred_ && !is_captured(static_cast<unsigned>(operation.third))) return std::nullopt;
+    if (!is_device && !may_be_current(operation.third)) return std::nullopt;
     step.bytes = operation.second;
     step.stream = static_cast<unsigned>(operation.third);
     return step;
@@ -100,11 +104,27 @@ bool World::is_used_in_capture(const Tensor& tensor) const {
   return std::ranges::any_of(tensor.used_on, [this](unsigned on) { return is_captured(on); });
 }
 
+// PyTorch counts what a pool holds of expandable segments wrongly, and may destroy a pool without
+// users while blocks of it live.
+bool World::may_lose_pool() const {
+  if (!has_expandable_) return true;
+  return !has_pending_of_pool_ && std::ranges::none_of(tensors_, [](const auto& tensor) {
+    return tensor.second.is_of_pool;
+  });
+}
+
+// Outside a capture that is underway, PyTorch must not meet frees that wait for its end, nor give
+// pages back, which waits for streams that are captured: both end in errors of CUDA.
+bool World::may_be_current(std::uint64_t stream) const {
+  if (capturing_.empty() || is_captured(static_cast<unsigned>(stream))) return true;
+  return !has_deferred_ && !has_expandable_;
+}
+
 World::Pool World::pool_at(std::uint64_t number) const {
   const auto pool = pools_.find(number);
   if (pool != pools_.end()) return pool->second;
   Pool made;
-  made.key = {0, generation_ * 1000 + pools_made_ + 1};
+  made.key = {0, pools_made_ + 1};
   return made;
 }
 
@@ -114,17 +134,21 @@ std::optional<Step> World::resolve_pool(const Operation& operation, Step step) c
   step.flag = operation.second != 0;
   switch (operation.kind) {
     case OperationKind::kBeginPool:
-      if (pool.is_open || pool.is_lending) return std::nullopt;
+      if (pool.is_open || pool.is_lending || (has_reuse_ && !capturing_.empty())) {
+        return std::nullopt;
+      }
       step.stream = operation.second == kAnyStream ? ~0U : static_cast<unsigned>(operation.second);
       return step;
     case OperationKind::kEndPool:
-      if (!pool.is_open || (!capturing_.empty() && capture_pool_ == operation.first)) {
+      if (!pool.is_open ||
+          (!capturing_.empty() && (has_reuse_ || capture_pool_ == operation.first))) {
         return std::nullopt;
       }
       return step;
     case OperationKind::kReleasePool:
       // A MemPool that ends stops lending first: PyTorch asserts that a lender has users.
-      if (pool.users == 0 || (pool.users == 1 && (pool.is_open || pool.is_lending))) {
+      if (pool.users == 0 ||
+          (pool.users == 1 && (pool.is_open || pool.is_lending || !may_lose_pool()))) {
         return std::nullopt;
       }
       return step;
@@ -164,8 +188,8 @@ std::optional<Step> World::resolve_capture(const Operation& operation, Step step
     step.stream = static_cast<unsigned>(operation.first);
     return is_captured(step.stream) ? std::optional(step) : std::nullopt;
   }
-  if (!is_captured(static_cast<unsigned>(operation.first)) ||
-      is_captured(static_cast<unsigned>(operation.second)) || operation.second == 0) {
+  if (!is_captured(static_cast<unsigned>(operation.first)) || operation.second == 0 ||
+      operation.first == operation.second) {
     return std::nullopt;
   }
   step.stream = static_cast<unsigned>(operation.first);
@@ -178,7 +202,11 @@ void World::note(const Operation& operation, const Step& step, std::uint64_t add
   switch (operation.kind) {
     case OperationKind::kAllocate:
       current_ = step.stream;
-      if (address != 0) tensors_[number] = {address, step.bytes, {}};
+      // What is refused at once meets no frees.
+      if (capturing_.empty() && step.bytes > 0 && step.bytes < policy::kTooLarge) {
+        has_deferred_ = false;
+      }
+      if (address != 0) tensors_[number] = {address, step.bytes, {}, !open_.empty()};
       break;
     case OperationKind::kRecordStream:
       tensors_[number].used_on.push_back(step.stream);
@@ -187,14 +215,28 @@ void World::note(const Operation& operation, const Step& step, std::uint64_t add
       current_ = step.stream;
       break;
     case OperationKind::kFree:
-      if (is_used_in_capture(tensors_[number])) has_deferred_ = true;
+      // Any of its streams may join the capture yet.
+      if (!capturing_.empty() && !tensors_[number].used_on.empty()) has_deferred_ = true;
+      if (tensors_[number].is_of_pool && !tensors_[number].used_on.empty()) {
+        has_pending_of_pool_ = true;
+      }
       tensors_.erase(number);
       break;
     case OperationKind::kDeviceAllocate:
-      if (address != 0) device_memory_[number] = {address, step.bytes, {}};
+      if (address != 0) device_memory_[number] = {address, step.bytes, {}, false};
       break;
     case OperationKind::kDeviceFree:
       device_memory_.erase(number);
+      break;
+    case OperationKind::kEmptyCache:
+      if (capturing_.empty()) has_deferred_ = false;
+      if (capturing_.empty() && open_.empty()) has_pending_of_pool_ = false;  // It waits for all.
+      break;
+    case OperationKind::kApplyConf:
+      if (operation.text.find("expandable_segments:True") != std::string::npos) {
+        has_expandable_ = true;
+      }
+      if (operation.text.find("record_stream_reuse:True") != std::string::npos) has_reuse_ = true;
       break;
     case OperationKind::kHoldStream:
       held_.insert(step.stream);
@@ -204,9 +246,6 @@ void World::note(const Operation& operation, const Step& step, std::uint64_t add
       break;
     case OperationKind::kTagStream:
       tagged_.insert(step.stream);
-      break;
-    case OperationKind::kSetFraction:
-      has_fraction_ = true;
       break;
     case OperationKind::kCreatePool:
     case OperationKind::kBeginPool:
@@ -227,7 +266,6 @@ void World::note(const Operation& operation, const Step& step, std::uint64_t add
     }
     case OperationKind::kEndCapture:
       capturing_.clear();
-      has_deferred_ = false;
       pools_[capture_pool_].is_open = false;
       std::erase(open_, capture_pool_);
       break;
@@ -242,7 +280,7 @@ void World::note(const Operation& operation, const Step& step, std::uint64_t add
       if (--pools_[number].users == 0) pools_.erase(number);
       break;
     case OperationKind::kJoinCapture:
-      capturing_.push_back(step.other_stream);
+      if (!is_captured(step.other_stream)) capturing_.push_back(step.other_stream);
       break;
     default:
       break;
@@ -260,13 +298,13 @@ Program World::closing_steps() const {
     steps.push_back(make(OperationKind::kTagStream, stream));
   for (const auto& [slot, tensor] : tensors_)
     steps.push_back(make(OperationKind::kFree, slot));
+  steps.push_back(make(OperationKind::kEmptyCache));
   for (const auto& [slot, memory] : device_memory_)
     steps.push_back(make(OperationKind::kDeviceFree, slot));
   for (const auto& [number, pool] : pools_) {
     if (pool.is_lending) steps.push_back(make(OperationKind::kUseOnOom, number));
     steps.insert(steps.end(), pool.users, make(OperationKind::kReleasePool, number));
   }
-  if (has_fraction_) steps.push_back(make(OperationKind::kSetFraction, 1'000'000));
   steps.push_back(make(OperationKind::kSetNeighbour));
   steps.push_back(make(OperationKind::kEmptyCache));
   return steps;

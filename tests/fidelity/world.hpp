@@ -3,7 +3,7 @@
 // and whether it means anything.
 #pragma once
 
-#include "tests/fidelity/sides.hpp"
+#include "tests/fidelity/sides/side.hpp"
 
 #include <map>
 #include <optional>
@@ -14,10 +14,6 @@ namespace fragscope::fidelity {
 
 class World {
  public:
-  /// `generation` keeps the ids of pools of different programs apart; PyTorch remembers them.
-  explicit World(std::uint64_t generation)
-      : generation_(generation) {}
-
   /// The step, or none if it makes no sense now.
   [[nodiscard]] std::optional<Step> resolve(const Operation& operation) const;
   /// Must follow each step that was run. `address` is what an allocation gave.
@@ -30,6 +26,7 @@ class World {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
     std::vector<unsigned> used_on;
+    bool is_of_pool = false;  // possibly: a scope was open
   };
   struct Pool {
     PoolKey key;
@@ -40,13 +37,14 @@ class World {
 
   [[nodiscard]] std::optional<Step> resolve_tensor(const Operation& operation, Step step) const;
   [[nodiscard]] bool is_captured(unsigned stream) const;
+  [[nodiscard]] bool may_lose_pool() const;
+  [[nodiscard]] bool may_be_current(std::uint64_t stream) const;
   [[nodiscard]] bool is_used_in_capture(const Tensor& tensor) const;
   [[nodiscard]] std::optional<Step> resolve_pool(const Operation& operation, Step step) const;
   [[nodiscard]] std::optional<Step> resolve_capture(const Operation& operation, Step step) const;
   /// The pool as it is, or as it would be made.
   [[nodiscard]] Pool pool_at(std::uint64_t number) const;
 
-  std::uint64_t generation_;
   std::uint64_t pools_made_ = 0;
   std::map<std::uint64_t, Tensor> tensors_;
   std::map<std::uint64_t, Tensor> device_memory_;
@@ -56,9 +54,12 @@ class World {
   std::set<unsigned> tagged_;
   std::vector<unsigned> capturing_;  // streams; empty: no capture
   std::uint64_t capture_pool_ = 0;
-  unsigned current_ = 0;       // stream
-  bool has_deferred_ = false;  // frees that wait for the end of the capture
-  bool has_fraction_ = false;
+  unsigned current_ = 0;  // stream
+  /// graph_capture_record_stream_reuse was in use. It takes the scope opened last for the capture.
+  bool has_reuse_ = false;
+  bool has_expandable_ = false;       // expandable segments were in use
+  bool has_pending_of_pool_ = false;  // a freed block of a pool may wait for other streams
+  bool has_deferred_ = false;         // frees that wait for the end of the capture
 };
 
 }  // namespace fragscope::fidelity

@@ -81,7 +81,7 @@ TEST_F(HitTest, MergesWithFreeNeighboursOnBothSides) {
 
 TEST_F(HitTest, AnOversizeBlockServesNoSmallRequest) {
   PolicyOptions options;
-  options.rules.max_split_size = 100 * kMiB;
+  options.conf.rules.max_split_size = 100 * kMiB;
   use(kGiB, options);
   free(allocate(200 * kMiB));
   EXPECT_EQ(allocate(50 * kMiB).size, 50 * kMiB);
@@ -91,7 +91,7 @@ TEST_F(HitTest, AnOversizeBlockServesNoSmallRequest) {
 
 TEST_F(HitTest, AnOversizeBlockServesOneThatWastesLessThanTheRounding) {
   PolicyOptions options;
-  options.rules.max_split_size = 100 * kMiB;
+  options.conf.rules.max_split_size = 100 * kMiB;
   use(kGiB, options);
   free(allocate(200 * kMiB));
   EXPECT_EQ(allocate(181 * kMiB).size, 200 * kMiB);
@@ -157,7 +157,7 @@ TEST_F(LimitTest, CountsTheDeviceAllocationNotTheRequest) {
 
 TEST_F(LimitTest, CollectsWhatLayIdleLongest) {
   PolicyOptions options;
-  options.garbage_collection_threshold = 0.5;
+  options.conf.garbage_collection_threshold = 0.5;
   use(kGiB, options);
   policy().set_limit(200 * kMiB);
   Block& idle = allocate(60 * kMiB);

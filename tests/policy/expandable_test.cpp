@@ -10,7 +10,7 @@ class ExpandableTest : public PolicyTest {
   void SetUp() override { use_device(kGiB); }
   void use_device(std::uint64_t bytes) {
     PolicyOptions options;
-    options.rules.expandable_segments = true;
+    options.conf.rules.expandable_segments = true;
     use(bytes, options);
   }
 };

@@ -38,10 +38,10 @@ class Program {
   PolicyOptions some_options() {
     PolicyOptions options;
     options.version = pick(2) == 0 ? TorchVersion::kTorch215 : TorchVersion::kTorch26;
-    options.rules.expandable_segments = pick(2) == 0;
-    if (pick(3) == 0) options.rules.max_split_size = (20 + pick(80)) * kMiB;
-    if (pick(3) == 0) options.garbage_collection_threshold = 0.6;
-    if (pick(3) == 0) options.rules.roundup_divisions.fill(4);
+    options.conf.rules.expandable_segments = pick(2) == 0;
+    if (pick(3) == 0) options.conf.rules.max_split_size = (20 + pick(80)) * kMiB;
+    if (pick(3) == 0) options.conf.garbage_collection_threshold = 0.6;
+    if (pick(3) == 0) options.conf.rules.roundup_divisions.fill(4);
     return options;
   }
 
@@ -111,7 +111,7 @@ class Program {
   // The class of a block is judged by the setting of the moment, as PyTorch does; changing
   // max_split_size would make its counters of oversize blocks drift, here as there.
   void change_settings() {
-    options_.rules.expandable_segments = pick(2) == 0;
+    options_.conf.rules.expandable_segments = pick(2) == 0;
     policy_.set_options(options_);
     policy_.set_limit(pick(2) == 0 ? std::nullopt : std::optional((32 + pick(512)) * kMiB));
     device_.set_outside_bytes(pick(200) * kMiB);

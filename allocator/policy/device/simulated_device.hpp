@@ -22,8 +22,7 @@ class SimulatedStreams final : public StreamEvents {
 
   [[nodiscard]] std::optional<std::vector<CaptureNode>> capture_ends(
       StreamId stream) const override;
-  [[nodiscard]] bool precede(const std::vector<CaptureNode>& nodes,
-                             StreamId stream) const override;
+  [[nodiscard]] bool precede(const std::vector<CaptureNode>& nodes, StreamId stream) const override;
 
   void use(StreamId stream) { current_ = stream; }
   /// The first stream of a capture.

@@ -18,19 +18,35 @@ std::string of_processes(std::span<const ProcessMemory> processes) {
   return text;
 }
 
-std::string_view hint(const PolicyOptions& options) {
+std::string hint(const AllocationFailure& failure, const PolicyOptions& options) {
   if (options.version == TorchVersion::kTorch26) {
     return " If reserved but unallocated memory is large try setting "
            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
            "documentation for Memory Management  "
            "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)";
   }
-  if (!options.rules.expandable_segments) {
+  if (!options.conf.rules.expandable_segments) {
     return " If reserved but unallocated memory is large try setting "
            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
            "documentation for Memory Management  "
            "(https://docs.pytorch.org/docs/stable/notes/"
            "cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)";
+  }
+  // Beyond the device's memory a larger reserve would not help.
+  if (failure.reserve_bytes && failure.device_allocation > *failure.reserve_bytes &&
+      failure.device_allocation <= failure.capacity.total_bytes) {
+    const std::string of_class =
+        failure.reserve_class.empty()
+            ? std::string(" for this stream")
+            : fmt::format(" for stream reserve class '{}'", failure.reserve_class);
+    return fmt::format(
+        " This allocation exceeds the expandable-segment reserve of {}{}, and a single allocation "
+        "cannot span expandable segments. Raise PYTORCH_CUDA_ALLOC_CONF "
+        "expandable_segments_reserve "
+        "or expandable_segments_reserve_by_class (or unset it) so that a segment is at least {}.",
+        format_size(*failure.reserve_bytes),
+        of_class,
+        format_size(failure.device_allocation));
   }
   return " expandable_segments is enabled. If instead the process is running out of virtual "
          "address "
@@ -58,6 +74,12 @@ std::string out_of_memory_message(const AllocationFailure& failure,
   if (failure.kind == AllocationFailure::Kind::kBeyondAnExbibyte) {
     return "CUDA out of memory. Tried to allocate more than 1EB memory.";
   }
+  if (failure.kind == AllocationFailure::Kind::kRejected) {
+    return fmt::format(
+        "CUDA out of memory. Allocation was preemptively rejected because it would exceed "
+        "per_process_memory_fraction limit. Requested size: {}",
+        format_size(failure.requested_size));
+  }
   // What lies free in private pools counts as allocated there.
   const std::uint64_t free_in_pools = failure.private_free_bytes;
   std::string text = fmt::format(
@@ -78,7 +100,7 @@ std::string out_of_memory_message(const AllocationFailure& failure,
   text +=
       fmt::format("and {} is reserved by PyTorch but unallocated.",
                   format_size(failure.reserved_bytes - failure.allocated_bytes - free_in_pools));
-  text += hint(options);
+  text += hint(failure, options);
   if (failure.is_source_empty && options.version != TorchVersion::kTorch26) {
     text +=
         " The custom allocator backing this MemPool returned nullptr. Check preceding allocator "

@@ -4,17 +4,19 @@
 #include <dlfcn.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 namespace fragscope::fidelity {
 
-NativeAllocator* load_native_allocator(const char* library) {
+MakeNativeAllocator load_native_allocator(const char* library) {
+  // PyTorch warns of each mapping that fails; here they fail by the thousand.
+  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", 0);
   void* opened = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
   if (opened == nullptr) {
     std::fprintf(stderr, "%s\n", dlerror());
     return nullptr;
   }
-  const auto make = reinterpret_cast<MakeNativeAllocator>(dlsym(opened, kMakeNativeAllocator));
-  return make == nullptr ? nullptr : make();
+  return reinterpret_cast<MakeNativeAllocator>(dlsym(opened, kMakeNativeAllocator));
 }
 
 }  // namespace fragscope::fidelity

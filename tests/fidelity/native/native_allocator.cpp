@@ -23,6 +23,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
+#include <c10/util/Logging.h>
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 #include <torch/version.h>
 
@@ -71,6 +72,7 @@ void append(const counters::StatArray& array, std::vector<std::int64_t>& values)
 class TorchAllocator final : public NativeAllocator {
  public:
   TorchAllocator() {
+    c10::initLogging();
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // As torch.cuda.init() does.
     streams_.push_back(c10::cuda::getDefaultCUDAStream(kDevice));
     void* first = native::raw_alloc(512);  // Makes the context, which takes its memory.
@@ -191,7 +193,8 @@ class TorchAllocator final : public NativeAllocator {
   }
   bool capture_work(unsigned stream) override {
     return attempt([&] {
-      check(cudaLaunchHostFunc(stream_of(stream).stream(), [](void*) {}, nullptr));
+      check(cudaLaunchHostFunc(
+          stream_of(stream).stream(), [](void*) {}, nullptr));
     });
   }
   bool end_capture() override {

@@ -168,6 +168,6 @@ using MakeNativeAllocator = NativeAllocator* (*)();
 inline constexpr const char* kMakeNativeAllocator = "fragscope_make_native_allocator";
 
 /// Loads the library; null, with the reason on standard error, if that fails.
-[[nodiscard]] NativeAllocator* load_native_allocator(const char* library);
+[[nodiscard]] MakeNativeAllocator load_native_allocator(const char* library);
 
 }  // namespace fragscope::fidelity

@@ -46,6 +46,10 @@ struct Regime {
   bool has_neighbours = false;
   bool has_limits = false;
   bool changes_settings = false;
+  /// 0: none. Then neither it nor expandable segments change while the program runs: PyTorch gives
+  /// oversize blocks back without looking whether they are split, which they only are after that.
+  std::uint64_t max_split_mb = 0;
+  bool is_expandable = false;
 };
 
 class Generator {
@@ -60,12 +64,14 @@ class Generator {
     regime_.has_pools = dice_.one_in(2);
     regime_.has_faults = dice_.one_in(4);
     regime_.has_neighbours = dice_.one_in(3);
-    regime_.has_limits = options.with_fraction && dice_.one_in(2);
+    regime_.has_limits = dice_.one_in(2);
     regime_.changes_settings = dice_.one_in(2);
+    if (dice_.one_in(2)) regime_.max_split_mb = 64 + dice_.below(100);
+    regime_.is_expandable = dice_.one_in(3);
   }
 
   Program run() {
-    if (!dice_.one_in(3)) add_settings();
+    if (regime_.max_split_mb > 0 || !dice_.one_in(3)) add_settings();
     if (regime_.has_limits) add(OperationKind::kSetFraction, 200'000 + dice_.below(800'001));
     while (program_.size() < options_.operations)
       step();
@@ -150,7 +156,12 @@ class Generator {
 
   void add_stream_step() {
     const std::uint64_t stream = dice_.below(regime_.streams);
-    switch (dice_.below(7)) {
+    static constexpr auto kClasses =
+        std::to_array<std::string_view>({"tiny", "tiny", "absolute", "whole", "unknown", ""});
+    switch (dice_.below(options_.is_old ? 7 : 8)) {
+      case 7:
+        add(OperationKind::kTagStream, stream).text = dice_.of(kClasses);
+        break;
       case 0:
         add(OperationKind::kHoldStream, stream);
         break;
@@ -196,17 +207,47 @@ class Generator {
 
   void add_capture_step() {
     const std::uint64_t stream = dice_.below(regime_.streams);
+    if (dice_.one_in(4)) return add_shared_use(stream);
     switch (dice_.below(12)) {
       case 0:
-      case 1: add(OperationKind::kBeginCapture, dice_.below(kPools), stream); break;
+      case 1:
+        add(OperationKind::kBeginCapture, dice_.below(kPools), stream);
+        break;
       case 2:
       case 3:
-      case 4: add(OperationKind::kJoinCapture, stream, dice_.below(regime_.streams)); break;
+      case 4:
+        add(OperationKind::kJoinCapture, stream, dice_.below(regime_.streams));
+        break;
       case 5:
-      case 6: add(OperationKind::kUseStream, stream); break;
-      case 7: add(OperationKind::kEndCapture); break;
-      default: add(OperationKind::kCaptureWork, stream); break;
+      case 6:
+        add(OperationKind::kUseStream, stream);
+        break;
+      case 7:
+        add(OperationKind::kEndCapture);
+        break;
+      default:
+        add(OperationKind::kCaptureWork, stream);
+        break;
     }
+  }
+
+  /// A tensor that two streams of a capture use, freed before or after they meet again.
+  void add_shared_use(std::uint64_t stream) {
+    const std::uint64_t slot = dice_.below(regime_.slots);
+    const std::uint64_t other = dice_.below(regime_.streams);
+    add(OperationKind::kBeginCapture, dice_.below(kPools), stream);
+    add(OperationKind::kFree, slot);
+    add(OperationKind::kAllocate, slot, size(), stream);
+    add(OperationKind::kCaptureWork, stream);
+    add(OperationKind::kJoinCapture, stream, other);
+    if (dice_.one_in(2)) add(OperationKind::kUseStream, other);
+    add(OperationKind::kRecordStream, slot, other);
+    add(OperationKind::kCaptureWork, other);
+    if (dice_.one_in(2)) add(OperationKind::kJoinCapture, other, stream);
+    add(OperationKind::kFree, slot);
+    if (dice_.one_in(2)) add(OperationKind::kJoinCapture, other, stream);
+    add(OperationKind::kAllocate, slot, size(), stream);
+    if (dice_.one_in(4)) add(OperationKind::kEmptyCache);
   }
 
   /// Bytes of a request: around the borders of the rules, or anything.
@@ -214,7 +255,12 @@ class Generator {
     static constexpr auto kBorders = std::to_array<std::uint64_t>(
         {512, kMiB, 2 * kMiB, 10 * kMiB, 20 * kMiB, 19 * kMiB, 64 * kMiB});
     if (dice_.one_in(8)) return dice_.of(kBorders) + dice_.below(3) - 1;
-    if (dice_.one_in(250)) return dice_.one_in(2) ? 0 : std::uint64_t{1} << (58 + dice_.below(4));
+    if (regime_.max_split_mb > 0 && dice_.one_in(4)) {
+      return (regime_.max_split_mb + dice_.below(60)) * kMiB - dice_.below(3);
+    }
+    if (dice_.one_in(100))
+      return options_.device_bytes / 8 * (1 + dice_.below(10)) + dice_.below(3) - 1;
+    if (dice_.one_in(60)) return dice_.one_in(2) ? 0 : std::uint64_t{1} << (58 + dice_.below(4));
     static constexpr auto kReach = std::to_array<std::uint64_t>(
         {2 * kKiB, 64 * kKiB, kMiB, 4 * kMiB, 10 * kMiB, 30 * kMiB, 100 * kMiB, 200 * kMiB});
     switch (regime_.sizes) {
@@ -241,7 +287,9 @@ class Generator {
     static constexpr auto kSegments = std::to_array<std::uint64_t>({12, 16, 20, 32, 64});
     const std::uint64_t segment = options_.is_old ? 20 : dice_.of(kSegments);
     if (!options_.is_old) maybe(fmt::format("large_segment_size_mb:{}", segment));
-    maybe(fmt::format("max_split_size_mb:{}", 64 + dice_.below(100)));
+    if (regime_.max_split_mb > 0) {
+      text += fmt::format("{}max_split_size_mb:{}", text.empty() ? "" : ",", regime_.max_split_mb);
+    }
     maybe(fmt::format("max_non_split_rounding_mb:{}", 64 + dice_.below(100)));
     maybe(fmt::format("garbage_collection_threshold:0.{}", 1 + dice_.below(9)));
     maybe(fmt::format("roundup_power2_divisions:{}", 1 << dice_.below(5)));
@@ -250,8 +298,24 @@ class Generator {
                       1 << dice_.below(4),
                       1 << dice_.below(4),
                       1 << dice_.below(4)));
-    maybe(dice_.one_in(2) ? "expandable_segments:True" : "expandable_segments:False");
+    if (regime_.max_split_mb == 0) {
+      maybe(dice_.one_in(2) ? "expandable_segments:True" : "expandable_segments:False");
+    } else if (regime_.is_expandable) {
+      text += ",expandable_segments:True";
+    }
     maybe("release_lock_on_cudamalloc:True");
+    if (!options_.is_old) {
+      maybe(fmt::format("throw_on_cudamalloc_oom:{},per_process_memory_fraction:0.{}",
+                        dice_.one_in(2) ? "True" : "False",
+                        3 + dice_.below(7)));
+      maybe(fmt::format("expandable_segments_reserve:0.{}", 1 + dice_.below(9)));
+      maybe("expandable_segments_reserve_by_class:[tiny:0.05,absolute:1G,whole:2.0]");
+      if (regime_.has_captures && dice_.one_in(2)) {
+        text += std::string(text.empty() ? "" : ",") + "graph_capture_record_stream_reuse:True";
+      }
+      maybe(dice_.one_in(3) ? "graph_capture_record_stream_reuse:False"
+                            : "graph_capture_record_stream_reuse:True");
+    }
     add(OperationKind::kApplyConf).text = text;
   }
 

@@ -10,9 +10,8 @@ namespace fragscope::fidelity {
 
 struct GeneratorOptions {
   std::size_t operations = 2000;
-  std::uint64_t device_bytes = 0;  ///< Sizes are drawn so that the device fills up.
-  bool is_old = false;             ///< PyTorch 2.6: without what it does not have.
-  bool with_fraction = true;       ///< Draws limits; PyTorch cannot take back that it has one.
+  std::uint64_t device_bytes = std::uint64_t{2} << 30;  ///< Sizes are drawn so that it fills up.
+  bool is_old = false;  ///< PyTorch 2.6: without what it does not have.
 };
 
 /// The same program for the same seed and options, on every machine. A seed draws a regime first

@@ -4,7 +4,7 @@
 #include "allocator/policy/caching_policy.hpp"
 #include "allocator/policy/device/simulated_device.hpp"
 #include "allocator/policy/inspect/out_of_memory_message.hpp"
-#include "tests/fidelity/sides.hpp"
+#include "tests/fidelity/sides/side.hpp"
 
 #include <optional>
 
@@ -15,7 +15,6 @@ struct DeviceFacts {
   std::uint64_t total_bytes = 0;
   std::uint64_t context_bytes = 0;     ///< What the process's context takes.
   std::vector<std::uint64_t> streams;  ///< Handles by number.
-  std::optional<double> fraction;      ///< A limit that cannot be taken back in this process.
   policy::TorchVersion version = policy::TorchVersion::kTorch215;
 };
 
@@ -59,6 +58,7 @@ class PolicySide final : public Side {
   void run_on_pool(const Step& step);
   void run_on_device(const Step& step, Outcome& outcome);
   [[nodiscard]] std::vector<policy::ProcessMemory> processes() const;
+  [[nodiscard]] Outcome apply_conf(const std::string& text);
   [[nodiscard]] Outcome allocate(const Step& step);
   [[nodiscard]] std::uint64_t handle(unsigned stream) const { return facts_.streams.at(stream); }
 

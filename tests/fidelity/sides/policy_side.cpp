@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/fidelity/policy_side.hpp"
+#include "tests/fidelity/sides/policy_side.hpp"
 
 #include "allocator/policy/inspect/heap_check.hpp"
 #include "allocator/policy/inspect/out_of_memory_message.hpp"
@@ -10,12 +10,6 @@
 
 namespace fragscope::fidelity {
 namespace {
-
-policy::PolicyOptions options_of(const DeviceFacts& facts) {
-  policy::PolicyOptions options;
-  options.version = facts.version;
-  return options;
-}
 
 policy::PoolId id_of(PoolKey pool) {
   return {pool.first, pool.second};
@@ -39,9 +33,8 @@ PolicySide::PolicySide(const DeviceFacts& facts)
     : facts_(facts)
     , device_(facts.total_bytes, policy::Address{1} << 45, &streams_)
     , tracer_(facts.version != policy::TorchVersion::kTorch26)
-    , policy_(device_, streams_, options_of(facts), &tracer_) {
+    , policy_(device_, streams_, policy::PolicyOptions{facts.version, {}}, &tracer_) {
   device_.set_outside_bytes(facts.context_bytes);
-  if (facts.fraction) policy_.set_memory_fraction(*facts.fraction);
 }
 
 // --- Steps. --------------------------------------------------------------------------------------
@@ -83,6 +76,15 @@ std::vector<policy::ProcessMemory> PolicySide::processes() const {
   return found;
 }
 
+Outcome PolicySide::apply_conf(const std::string& text) {
+  policy::PolicyOptions options = policy_.options();
+  const auto error = policy::apply_conf(text, options.version, options.conf);
+  policy_.set_options(options);
+  if (!error) return {};
+  return {.error_type = std::string(policy::python_exception(error->kind, options.version)),
+          .error_text = error->message};
+}
+
 Outcome PolicySide::run_on_allocator(const Step& step) {
   switch (step.kind) {
     case OperationKind::kFree:
@@ -107,6 +109,8 @@ Outcome PolicySide::run_on_allocator(const Step& step) {
     case OperationKind::kSetFraction:
       policy_.set_memory_fraction(static_cast<double>(step.bytes) / 1e6);
       break;
+    case OperationKind::kApplyConf:
+      return apply_conf(step.text);
     case OperationKind::kResetPeaks:
       policy_.statistics().reset_peaks();
       break;
@@ -169,6 +173,9 @@ void PolicySide::run_on_pool(const Step& step) {
 
 void PolicySide::run_on_device(const Step& step, Outcome& outcome) {
   switch (step.kind) {
+    case OperationKind::kTagStream:
+      policy_.set_reserve_class(handle(step.stream), step.text);
+      break;
     case OperationKind::kSetNeighbour:
       neighbour_bytes_ = step.bytes;
       device_.set_outside_bytes(facts_.context_bytes + step.bytes);

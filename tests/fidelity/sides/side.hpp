@@ -52,7 +52,4 @@ class Side {
   virtual void observe(Observation& observation) = 0;
 };
 
-/// The names of the statistics of an observation, in their order.
-[[nodiscard]] std::string statistic_name(std::size_t index);
-
 }  // namespace fragscope::fidelity

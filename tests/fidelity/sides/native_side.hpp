@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "tests/fidelity/sides.hpp"
+#include "tests/fidelity/sides/side.hpp"
 
 namespace fragscope::fidelity {
 
-/// PyTorch's allocator. It outlives every program: `reset` makes it as good as new.
+/// PyTorch's allocator, in a process of its own for each program.
 class NativeSide final : public Side {
  public:
   explicit NativeSide(NativeAllocator& allocator)
@@ -13,10 +13,6 @@ class NativeSide final : public Side {
 
   Outcome run(const Step& step) override;
   void observe(Observation& observation) override;
-
-  /// Options and counters as at the start. The program's memory and pools must be gone. False if
-  /// PyTorch still holds something.
-  [[nodiscard]] bool reset();
 
  private:
   [[nodiscard]] bool run_on_pool(const Step& step);

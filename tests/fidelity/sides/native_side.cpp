@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/fidelity/native_side.hpp"
+#include "tests/fidelity/sides/native_side.hpp"
 
 #include <string_view>
 
 namespace fragscope::fidelity {
-
 Outcome NativeSide::run(const Step& step) {
   Outcome outcome;
   bool is_done = true;
@@ -123,28 +122,12 @@ void NativeSide::observe(Observation& observation) {
   const StatisticsState statistics = allocator_.statistics();
   observation.statistics.assign(statistics.values.begin(), statistics.values.end());
   observation.by_pool.assign(statistics.by_pool.begin(), statistics.by_pool.end());
-  // PyTorch remembers pools that are gone until their counters are reset, and after that too.
+  // PyTorch remembers a pool that is gone even after its counters were reset.
   std::erase_if(observation.by_pool,
                 [](const PoolReserved& pool) { return pool == PoolReserved{.pool = pool.pool}; });
   const HeapState heap = allocator_.snapshot();
   observation.segments.assign(heap.segments.begin(), heap.segments.end());
   observation.blocks.assign(heap.blocks.begin(), heap.blocks.end());
-}
-
-bool NativeSide::reset() {
-  static constexpr const char* kDefaults =
-      "large_segment_size_mb:20,expandable_segments:False,release_lock_on_cudamalloc:False,"
-      "graph_capture_record_stream_reuse:False,per_process_memory_fraction:1.0,"
-      "throw_on_cudamalloc_oom:False,expandable_segments_reserve_by_class:[]";
-  static constexpr const char* kDefaultsOf26 =
-      "expandable_segments:False,release_lock_on_cudamalloc:False";
-  const bool is_old = std::string_view(allocator_.version()).starts_with("2.6");
-  const bool is_set = allocator_.apply_conf(is_old ? kDefaultsOf26 : kDefaults);
-  const bool is_emptied = allocator_.empty_cache();
-  allocator_.reset_accumulated();
-  allocator_.reset_peaks();
-  static_cast<void>(allocator_.take_events());
-  return is_set && is_emptied && allocator_.snapshot().segments.empty();
 }
 
 }  // namespace fragscope::fidelity
