@@ -195,6 +195,7 @@ class JsonWriter {
             {"stranded_by", std::move(stranded_by)},
             {"short_by_bytes", or_null(verdict.short_by_bytes)},
             {"short_by_is_most", verdict.short_by_is_most},
+            {"short_by_is_least", verdict.short_by_is_least},
             {"also", std::move(also)},
             {"missing", write(verdict.missing)},
             {"text", verdict.text}};
