@@ -200,7 +200,7 @@ class Timeline::LevelWalk {
       : timeline_(timeline)
       , plain_of_life_(plain_of_life)
       , upper_ends_(upper_ends)
-      , life_at_(timeline.places_.size(), kNoLife)
+      , life_at_(timeline.counts_.allocs_on_live_blocks > 0 ? timeline.places_.size() : 0, kNoLife)
       , used_(timeline.segments_.plain().size(), 0)
       , mapped_(timeline.segments_.mapped_at_start()) {
     for (const PlainSegment& plain : timeline.segments_.plain()) {
@@ -248,9 +248,7 @@ class Timeline::LevelWalk {
   void step(EventIndex index, LifeId id) {
     const BlockLife& at = life(id);
     if (at.alloc_event == index) {
-      // A life whose free is missing ends where the next one begins.
-      const LifeId before = life_at_[at.place];
-      if (before != kNoLife && life(before).free_completed_event == index) end(before, index);
+      if (!life_at_.empty()) end_without_free(life_at_[at.place], index);
       begin(id);
       if (now_.allocated > most_.allocated) {
         most_.allocated = now_.allocated;
@@ -268,18 +266,21 @@ class Timeline::LevelWalk {
 
   void begin(LifeId id) {
     const BlockLife& begun = life(id);
-    life_at_[begun.place] = id;
+    if (!life_at_.empty()) life_at_[begun.place] = id;
     now_.allocated += size(begun);
     now_.active += size(begun);
     now_.requested += as_signed(begun.requested_bytes);
     use(id, size(begun));
   }
 
+  /// A life whose free is missing ends where the next one at its place begins.
+  void end_without_free(LifeId before, EventIndex index) {
+    if (before != kNoLife && life(before).free_completed_event == index) end(before, index);
+  }
+
   /// Its free completes with event `index`.
   void end(LifeId id, EventIndex index) {
     const BlockLife& ended = life(id);
-    if (life_at_[ended.place] != id) return;
-    life_at_[ended.place] = kNoLife;
     if (ended.free_requested_event == index) now_.allocated -= size(ended);
     now_.active -= size(ended);
     now_.requested -= as_signed(ended.requested_bytes);
@@ -320,7 +321,7 @@ class Timeline::LevelWalk {
   const Timeline& timeline_;
   std::span<const std::int32_t> plain_of_life_;
   bool upper_ends_;
-  std::vector<LifeId> life_at_;     // by place
+  std::vector<LifeId> life_at_;     // by place, the latest; empty if no free is missing
   std::vector<std::int64_t> used_;  // by plain segment: live and pending bytes
   MappedRanges mapped_;
   std::size_t next_change_ = 0;
