@@ -247,7 +247,10 @@ class Analyzer {
     const bool has_events = !timeline.events().empty();
     const EventIndex peak_target = timeline.peak().event + 1;
     std::map<EventIndex, std::vector<const Task*>> tasks_at;
-    if (has_events) tasks_at[peak_target];
+    if (has_events) {
+      tasks_at[peak_target];
+      report.peak_levels = timeline.peak_levels();
+    }
     for (const Task& task : tasks) {
       if (task.question.device == timeline.device()) tasks_at[task.target].push_back(&task);
     }

@@ -78,8 +78,9 @@ struct DeviceReport {
   std::int32_t device = 0;
   std::uint64_t event_count = 0;
   model::StateSummary end;
-  std::optional<PeakState> peak;  ///< Empty if the device has no trace.
-  HolderList holders;             ///< At the peak, or at the end without a trace.
+  std::optional<PeakState> peak;                 ///< Empty if the device has no trace.
+  std::optional<model::PeakLevels> peak_levels;  ///< Alike.
+  HolderList holders;                            ///< At the peak, or at the end without a trace.
 };
 
 struct Analysis {

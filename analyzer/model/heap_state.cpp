@@ -49,7 +49,7 @@ void add_block(const HeapSegment& segment,
       home.free_bytes = home.free_bytes + hole_bounds(block);
       raise(home.largest_hole_bytes, hole_bounds(block));
       if (segment.block_count > 1 && !segment.home.expandable) {
-        summary.inactive_split_bytes += block.size_bytes;
+        summary.inactive_split_bytes = summary.inactive_split_bytes + hole_bounds(block);
       }
       break;
   }

@@ -93,7 +93,7 @@ struct StateSummary {
   std::optional<std::uint64_t> requested_bytes;
   std::optional<std::uint64_t> requested_active_bytes;
   Bounds active_bytes;  ///< live and pending
-  std::uint64_t inactive_split_bytes = 0;
+  Bounds inactive_split_bytes;
   Bounds pending_bytes;
   Bounds free_bytes;
   Bounds largest_hole_bytes;

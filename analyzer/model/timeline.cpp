@@ -192,6 +192,144 @@ class Timeline::Walker {
   std::size_t next_change_ = 0;
 };
 
+/// Moves forward through the trace, keeping the sums alone. Where sizes are bounds it takes one end
+/// of all of them.
+class Timeline::LevelWalk {
+ public:
+  LevelWalk(const Timeline& timeline, std::span<const std::int32_t> plain_of_life, bool upper_ends)
+      : timeline_(timeline)
+      , plain_of_life_(plain_of_life)
+      , upper_ends_(upper_ends)
+      , life_at_(timeline.counts_.allocs_on_live_blocks > 0 ? timeline.places_.size() : 0, kNoLife)
+      , used_(timeline.segments_.plain().size(), 0)
+      , mapped_(timeline.segments_.mapped_at_start()) {
+    for (const PlainSegment& plain : timeline.segments_.plain()) {
+      if (plain.alloc_event == kBeforeFirst) now_.reserved += as_signed(plain.size_bytes);
+    }
+    for (const auto& [begin, end] : mapped_)
+      now_.reserved += as_signed(end - begin);
+    for (const LifeId id : timeline.lives_at_start_) {
+      begin(id);
+      if (life(id).free_requested_event == kBeforeFirst) now_.allocated -= size(life(id));
+    }
+    most_ = now_;
+  }
+
+  void run() {
+    const EventIndex end = timeline_.event_count();
+    for (EventIndex index = 0; index < end; ++index) {
+      const LifeId id = timeline_.life_of_event_[static_cast<std::size_t>(index)];
+      if (id != kNoLife) {
+        step(index, id);
+      } else if (next_change_ < timeline_.segments_.changes().size() &&
+                 timeline_.segments_.changes()[next_change_] == index) {
+        change_segment(next_change_++);
+      }
+    }
+  }
+
+  struct Levels {
+    std::int64_t reserved = 0;
+    std::int64_t allocated = 0;
+    std::int64_t active = 0;
+    std::int64_t requested = 0;
+    std::int64_t inactive_split = 0;
+  };
+  [[nodiscard]] const Levels& most() const { return most_; }
+  [[nodiscard]] EventIndex most_allocated_event() const { return most_allocated_event_; }
+
+ private:
+  static std::int64_t as_signed(std::uint64_t bytes) { return static_cast<std::int64_t>(bytes); }
+  [[nodiscard]] const BlockLife& life(LifeId id) const { return timeline_.lives_[index_of(id)]; }
+  [[nodiscard]] std::int64_t size(const BlockLife& life) const {
+    return as_signed(life.size_bytes + (upper_ends_ ? life.slack_bytes : 0));
+  }
+
+  void step(EventIndex index, LifeId id) {
+    const BlockLife& at = life(id);
+    if (at.alloc_event == index) {
+      if (!life_at_.empty()) end_without_free(life_at_[at.place], index);
+      begin(id);
+      if (now_.allocated > most_.allocated) {
+        most_.allocated = now_.allocated;
+        most_allocated_event_ = index;
+      }
+      most_.active = std::max(most_.active, now_.active);
+      most_.requested = std::max(most_.requested, now_.requested);
+    } else if (at.free_completed_event == index) {
+      end(id, index);
+    } else if (at.free_requested_event == index) {
+      now_.allocated -= size(at);
+    }
+    most_.inactive_split = std::max(most_.inactive_split, now_.inactive_split);
+  }
+
+  void begin(LifeId id) {
+    const BlockLife& begun = life(id);
+    if (!life_at_.empty()) life_at_[begun.place] = id;
+    now_.allocated += size(begun);
+    now_.active += size(begun);
+    now_.requested += as_signed(begun.requested_bytes);
+    use(id, size(begun));
+  }
+
+  /// A life whose free is missing ends where the next one at its place begins.
+  void end_without_free(LifeId before, EventIndex index) {
+    if (before != kNoLife && life(before).free_completed_event == index) end(before, index);
+  }
+
+  /// Its free completes with event `index`.
+  void end(LifeId id, EventIndex index) {
+    const BlockLife& ended = life(id);
+    if (ended.free_requested_event == index) now_.allocated -= size(ended);
+    now_.active -= size(ended);
+    now_.requested -= as_signed(ended.requested_bytes);
+    use(id, -size(ended));
+  }
+
+  // In a plain segment every free byte beside a used block is split; a free segment is whole.
+  void use(LifeId id, std::int64_t bytes) {
+    const std::int32_t plain = plain_of_life_[index_of(id)];
+    if (plain < 0) return;
+    const auto at = static_cast<std::size_t>(plain);
+    now_.inactive_split -= split_bytes(at);
+    used_[at] += bytes;
+    now_.inactive_split += split_bytes(at);
+  }
+
+  [[nodiscard]] std::int64_t split_bytes(std::size_t plain) const {
+    if (used_[plain] <= 0) return 0;
+    const std::int64_t all = as_signed(timeline_.segments_.plain()[plain].size_bytes);
+    return std::max<std::int64_t>(all - used_[plain], 0);
+  }
+
+  void change_segment(std::size_t change) {
+    const EventIndex index = timeline_.segments_.changes()[change];
+    const Event& event = timeline_.events_[static_cast<std::size_t>(index)];
+    const std::int64_t bytes = as_signed(event.size_bytes);
+    const std::uint64_t end = event.address + event.size_bytes;
+    if (timeline_.segments_.plain_of_change(change) >= 0) {
+      now_.reserved += event.action == Action::kSegmentAlloc ? bytes : -bytes;
+    } else if (event.action == Action::kSegmentMap) {
+      now_.reserved += map_range(mapped_, event.address, end) ? bytes : 0;
+    } else if (event.action == Action::kSegmentUnmap) {
+      now_.reserved -= unmap_range(mapped_, event.address, end) ? bytes : 0;
+    }
+    most_.reserved = std::max(most_.reserved, now_.reserved);
+  }
+
+  const Timeline& timeline_;
+  std::span<const std::int32_t> plain_of_life_;
+  bool upper_ends_;
+  std::vector<LifeId> life_at_;     // by place, the latest; empty if no free is missing
+  std::vector<std::int64_t> used_;  // by plain segment: live and pending bytes
+  MappedRanges mapped_;
+  std::size_t next_change_ = 0;
+  Levels now_;
+  Levels most_;
+  EventIndex most_allocated_event_ = kBeforeFirst;
+};
+
 Timeline::Timeline(const Recording& recording, std::int32_t device, RoundingRule rule)
     : recording_(recording)
     , device_(device)
@@ -204,7 +342,27 @@ Timeline::Timeline(const Recording& recording, std::int32_t device, RoundingRule
   life_of_event_ = std::move(rebuilt.life_of_event);
   lives_at_start_ = std::move(rebuilt.lives_at_start);
   counts_ = rebuilt.counts;
-  peak_ = rebuilt.peak;
+  find_peaks(rebuilt.plain_of_life);
+}
+
+void Timeline::find_peaks(std::span<const std::int32_t> plain_of_life) {
+  const auto unsigned_of = [](std::int64_t bytes) {
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0));
+  };
+  const auto walk = [&](bool upper_ends) {
+    LevelWalk levels(*this, plain_of_life, upper_ends);
+    levels.run();
+    return std::pair{levels.most(), levels.most_allocated_event()};
+  };
+  const auto [low, event] = walk(false);
+  const LevelWalk::Levels high = counts_.bounded_sizes > 0 ? walk(true).first : low;
+  peak_ = {event, unsigned_of(low.allocated)};
+  peak_levels_ = {unsigned_of(low.reserved),
+                  {unsigned_of(low.allocated), unsigned_of(high.allocated)},
+                  {unsigned_of(low.active), unsigned_of(high.active)},
+                  unsigned_of(low.requested),
+                  // The larger the blocks, the less is left beside them.
+                  {unsigned_of(high.inactive_split), unsigned_of(low.inactive_split)}};
 }
 
 void Timeline::visit_states_until(std::span<const EventIndex> targets,

@@ -27,6 +27,22 @@
 
 namespace fragscope::model {
 
+/// The most allocated moment: the state after `event`, -1 for the state before the first event.
+struct Peak {
+  EventIndex event = kBeforeFirst;
+  std::uint64_t allocated_bytes = 0;
+};
+
+/// The highest each layer stood in the window, each at a moment of its own; what PyTorch's
+/// statistics call peaks, with their meanings, if the recording began before the first allocation.
+struct PeakLevels {
+  std::uint64_t reserved_bytes = 0;
+  Bounds allocated_bytes;
+  Bounds active_bytes;
+  std::uint64_t requested_active_bytes = 0;
+  Bounds inactive_split_bytes;
+};
+
 class Timeline {
  public:
   /// Rebuilds the device's history. `recording` must outlive the timeline.
@@ -36,6 +52,7 @@ class Timeline {
   [[nodiscard]] std::span<const Event> events() const { return events_; }
   [[nodiscard]] EventIndex event_count() const { return static_cast<EventIndex>(events_.size()); }
   [[nodiscard]] const Peak& peak() const { return peak_; }
+  [[nodiscard]] const PeakLevels& peak_levels() const { return peak_levels_; }
   [[nodiscard]] const RebuildCounts& counts() const { return counts_; }
   [[nodiscard]] std::span<const BlockLife> lives() const { return lives_; }
 
@@ -47,6 +64,9 @@ class Timeline {
 
  private:
   class Walker;
+  class LevelWalk;
+
+  void find_peaks(std::span<const std::int32_t> plain_of_life);
 
   const Recording& recording_;
   std::int32_t device_;
@@ -57,6 +77,7 @@ class Timeline {
   LargeVector<LifeId> life_of_event_;  ///< For alloc and free events; kNoLife where unmatched.
   std::vector<LifeId> lives_at_start_;
   Peak peak_;
+  PeakLevels peak_levels_;
   RebuildCounts counts_;
 };
 

@@ -33,7 +33,6 @@ class Rebuilder {
     for (EventIndex index = 0; index < end_; ++index)
       redo(index);
     settle_end();
-    find_peak();
     count_bounds();
     return std::move(out_);
   }
@@ -60,7 +59,9 @@ class Rebuilder {
   // whose first event is a free, and those that have no event but are there at the end.
   void number_places() {
     numbers_.assign(events_.size(), kNoPlace);
-    out_.lives.reserve(events_.size() / 3 + 1);  // a life has a hand-out and two free events
+    // A life has a hand-out and two free events.
+    out_.lives.reserve(events_.size() / 3 + 1);
+    out_.plain_of_life.reserve(events_.size() / 3 + 1);
     std::uint64_t requested = 0;
     std::uint64_t completed = 0;
     std::int64_t last_time = kNoTime;
@@ -163,6 +164,8 @@ class Rebuilder {
       current_[life(id).place] = last_[life(id).place] = id;
       occupied_.insert(life(id).place);
     }
+    for (const BlockLife& start : out_.lives)
+      out_.plain_of_life.push_back(plain_around(start.place));
     for (const LifeId id : std::span(out_.lives_at_start).first(freed_inside_)) {
       BlockLife& start = life(id);
       if (start.size_bytes <= policy::kSmallSize) continue;
@@ -226,13 +229,14 @@ class Rebuilder {
     added.stack = seen.stack;
 
     const bool is_large = size.bytes > policy::kSmallSize;
-    const std::int32_t segment = is_large || seen.pool != kUnknownPool ? plain_around(place) : -1;
+    const std::int32_t segment = plain_around(place);
     if (segment >= 0) {
       PlainSegment& plain = history_.plain()[static_cast<std::size_t>(segment)];
       if (plain.home.pool == kUnknownPool) plain.home.pool = seen.pool;
       if (is_large) take_from_hole(added, size);
     }
     const LifeId id = add_life(added);
+    out_.plain_of_life.push_back(segment);
     current_[place] = last_[place] = id;
     // Only large blocks of plain segments are looked for as neighbours.
     if (is_large) occupied_.insert(place);
@@ -417,30 +421,6 @@ class Rebuilder {
     set_exact(lasting, block.size_bytes);
     if (block.has_requested) lasting.requested_bytes = block.requested_bytes;
     if (block.stack != kNoStack) lasting.stack = block.stack;
-  }
-
-  void find_peak() {
-    LargeVector<std::int64_t> change(events_.size() + 1, 0);
-    std::int64_t allocated = 0;
-    for (const BlockLife& each : out_.lives) {
-      const auto bytes = static_cast<std::int64_t>(each.size_bytes);
-      if (each.free_requested_event == kBeforeFirst) continue;  // pending since before
-      if (each.alloc_event == kBeforeFirst) {
-        allocated += bytes;
-      } else {
-        change[static_cast<std::size_t>(each.alloc_event)] += bytes;
-      }
-      change[static_cast<std::size_t>(each.free_requested_event)] -= bytes;
-    }
-    std::int64_t most = allocated;
-    for (EventIndex index = 0; index < end_; ++index) {
-      allocated += change[static_cast<std::size_t>(index)];
-      if (allocated > most) {
-        most = allocated;
-        out_.peak.event = index;
-      }
-    }
-    out_.peak.allocated_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(most, 0));
   }
 
   void count_bounds() {

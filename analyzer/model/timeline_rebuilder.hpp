@@ -27,12 +27,6 @@ struct BlockLife {
   StackId stack = kNoStack;
 };
 
-/// The most allocated moment: the state after `event`, -1 for the state before the first event.
-struct Peak {
-  EventIndex event = kBeforeFirst;
-  std::uint64_t allocated_bytes = 0;
-};
-
 /// What did not fit together while rebuilding; each count weakens the evidence.
 struct RebuildCounts {
   std::uint64_t allocs_on_live_blocks = 0;  ///< The free before them is missing.
@@ -54,7 +48,7 @@ struct RebuiltHistory {
   LargeVector<BlockLife> lives;
   LargeVector<LifeId> life_of_event;
   std::vector<LifeId> lives_at_start;
-  Peak peak;
+  LargeVector<std::int32_t> plain_of_life;  ///< Index in `SegmentHistory::plain`; -1: in none.
   RebuildCounts counts;
 };
 

@@ -99,7 +99,19 @@ class JsonWriter {
     } else {
       object["peak"] = nullptr;
     }
+    object["peaks"] = device.peak_levels ? write(*device.peak_levels) : Json();
     put_holders(object, device.holders);
+    return object;
+  }
+
+  [[nodiscard]] Json write(const model::PeakLevels& levels) const {
+    Json object;
+    object["reserved_bytes"] = levels.reserved_bytes;
+    put_bounds(object, "allocated", levels.allocated_bytes);
+    put_bounds(object, "active", levels.active_bytes);
+    object["requested_active_bytes"] =
+        recording_.has_requested_sizes ? Json(levels.requested_active_bytes) : Json();
+    put_bounds(object, "inactive_split", levels.inactive_split_bytes);
     return object;
   }
 
@@ -112,7 +124,7 @@ class JsonWriter {
     object["requested_bytes"] = or_null(state.requested_bytes);
     object["requested_active_bytes"] = or_null(state.requested_active_bytes);
     put_bounds(object, "active", state.active_bytes);
-    object["inactive_split_bytes"] = state.inactive_split_bytes;
+    put_bounds(object, "inactive_split", state.inactive_split_bytes);
     put_bounds(object, "pending", state.pending_bytes);
     put_bounds(object, "free", state.free_bytes);
     put_bounds(object, "largest_hole", state.largest_hole_bytes);
@@ -195,6 +207,7 @@ class JsonWriter {
             {"stranded_by", std::move(stranded_by)},
             {"short_by_bytes", or_null(verdict.short_by_bytes)},
             {"short_by_is_most", verdict.short_by_is_most},
+            {"short_by_is_least", verdict.short_by_is_least},
             {"also", std::move(also)},
             {"missing", write(verdict.missing)},
             {"text", verdict.text}};

@@ -94,8 +94,7 @@ std::string deciding_number(const Failure& failed) {
       }
       [[fallthrough]];
     default:
-      return (verdict.short_by_is_most ? "short by at most " : "short by ") +
-             show_bytes(verdict.short_by_bytes.value_or(0));
+      return "short by " + verdict::shortage_text(verdict);
   }
 }
 

@@ -16,7 +16,24 @@ std::uint64_t low(const Rung& rung) {
   return rung.bytes ? rung.bytes->low : 0;
 }
 
-std::string barrier_advice(std::string_view barrier) {
+// Before it fails, the allocator waits for events and gives its cache back, but not while a graph
+// is captured. There neither can be made up for: empty_cache() does nothing to the default pool
+// then.
+std::string release_advice(const Question& question) {
+  return question.recorded
+             ? "give the cache back before the graph capture (or the MemPool scope) that kept it "
+               "begins: torch.cuda.empty_cache()"
+             : "give the cache back before the request: torch.cuda.empty_cache()";
+}
+
+std::string pending_advice(const Question& question) {
+  return question.recorded
+             ? "let the graph capture (or the MemPool scope) that keeps these blocks pending end "
+               "first, or use them on one stream only in it"
+             : "synchronize the streams the blocks wait for before the request";
+}
+
+std::string barrier_advice(std::string_view barrier, const Question& question) {
   if (barrier == "stream") {
     return "make the request on the stream that owns the hole, or give that segment back "
            "(torch.cuda.empty_cache()) once it is wholly free";
@@ -27,26 +44,28 @@ std::string barrier_advice(std::string_view barrier) {
   }
   if (barrier == "pool") {
     return "make the request in the pool that owns the hole, or free that pool (delete the graph "
-           "or "
-           "MemPool that holds it)";
+           "or MemPool that holds it)";
   }
-  if (barrier == "pending") return "synchronize the streams the blocks wait for before the request";
+  if (barrier == "pending") return pending_advice(question);
   if (barrier == "oversize") {
     return "unset max_split_size_mb: under it this hole may not serve the request";
   }
   return "turn expandable_segments on again: the hole lies in an expandable segment";
 }
 
-void add_stranded_advice(const Judgement& judgement, std::vector<Advice>& advice) {
+void add_stranded_advice(const Question& question,
+                         const Judgement& judgement,
+                         std::vector<Advice>& advice) {
   const Rung& at = judgement.ladder[4];
   const std::string shown_by =
       fmt::format("rung 5: a hole of {} >= {}", show_bytes(low(at)), show_bytes(at.need_bytes));
   std::string joint;
   for (const std::string_view barrier : judgement.verdict.stranded_by) {
     if (judgement.verdict.barriers_are_joint) {
-      joint += (joint.empty() ? "all of these together: " : "; and ") + barrier_advice(barrier);
+      joint += (joint.empty() ? "all of these together: " : "; and ") +
+               barrier_advice(barrier, question);
     } else {
-      advice.push_back({barrier_advice(barrier), shown_by});
+      advice.push_back({barrier_advice(barrier, question), shown_by});
     }
   }
   if (!joint.empty()) advice.push_back({std::move(joint), shown_by});
@@ -79,11 +98,12 @@ std::vector<Advice> find_advice(const Question& question,
   std::vector<Advice> advice;
   const Verdict& verdict = judgement.verdict;
   const auto& ladder = judgement.ladder;
-  const std::string short_by = show_bytes(verdict.short_by_bytes.value_or(0));
+  const std::string short_by = (verdict.short_by_is_least ? "at least " : "") +
+                               show_bytes(verdict.short_by_bytes.value_or(0));
   switch (verdict.kind) {
     case VerdictKind::kReleasable:
       advice.push_back(
-          {"give the cache back before the request: torch.cuda.empty_cache()",
+          {release_advice(question),
            fmt::format(
                "rung 3: {} >= {}", show_bytes(low(ladder[2])), show_bytes(ladder[2].need_bytes))});
       break;
@@ -97,7 +117,7 @@ std::vector<Advice> find_advice(const Question& question,
                                     show_bytes(facts.limit.bytes.low))});
       break;
     case VerdictKind::kStranded:
-      add_stranded_advice(judgement, advice);
+      add_stranded_advice(question, judgement, advice);
       break;
     case VerdictKind::kExternal:
       advice.push_back({fmt::format("{} less used outside this allocator serves it", short_by),

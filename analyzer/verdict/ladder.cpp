@@ -300,9 +300,13 @@ class Judge {
     offer_blocks(rung(7), everything());
   }
 
+  // What this process holds beside the allocator is its context only up to what a context can be;
+  // where it is more, other allocators and libraries are in it, and count as memory outside.
   [[nodiscard]] Bounds context_bytes() const {
-    return facts_.context.known() ? facts_.context.bytes
-                                  : model::exactly(model::kAssumedContextBytes);
+    const bool is_context =
+        facts_.context.known() &&
+        facts_.context.bytes.high < model::outside_counts_from(facts_.total.bytes.low);
+    return is_context ? facts_.context.bytes : model::exactly(model::kAssumedContextBytes);
   }
 
   // X, the memory outside this allocator: what is neither free nor reserved here. It counts only
@@ -383,6 +387,7 @@ class Judge {
     if (facts_.total.known() && supply_.need_whole_bytes > facts_.total.bytes.high) {
       verdict.kind = VerdictKind::kImpossible;
       verdict.short_by_bytes = supply_.need_whole_bytes - facts_.total.bytes.high;
+      verdict.short_by_is_least = facts_.total.bytes.low != facts_.total.bytes.high;
       verdict.certainty = Certainty::kProven;
       verdict.missing.clear();
       return;
@@ -413,12 +418,14 @@ class Judge {
       case VerdictKind::kExternal:
         // Where the driver kept some back, how much is not known: the most it can be is said.
         verdict.short_by_is_most = driver_refused_;
+        verdict.short_by_is_least = !driver_refused_ && here.low != here.high;
         verdict.short_by_bytes =
             minus(supply_.need_whole_bytes, driver_refused_ ? here.low : here.high);
         break;
       case VerdictKind::kLimit:
         if (facts_.limit.bytes.high < kUnlimited) {
           verdict.short_by_bytes = minus(asked_in_all, facts_.limit.bytes.high);
+          verdict.short_by_is_least = facts_.limit.bytes.low != facts_.limit.bytes.high;
         }
         break;
       default:

@@ -68,7 +68,8 @@ struct Verdict {
   std::vector<std::string_view> stranded_by;
   bool barriers_are_joint = false;  ///< One hole behind all of them, not a hole behind each.
   std::optional<std::uint64_t> short_by_bytes;
-  bool short_by_is_most = false;  ///< The driver kept some back: short by this or less.
+  bool short_by_is_most = false;   ///< The driver kept some back: short by this or less.
+  bool short_by_is_least = false;  ///< A figure behind it is a bound: short by this or more.
   Also also;
   std::vector<MissingFact> missing;
   std::string text;  ///< One or two sentences with the numbers in them.

@@ -61,15 +61,13 @@ std::string capacity_text(const Supply& supply,
                           const DeviceFacts& facts,
                           const Judgement& judgement) {
   const Rung& at = rung(judgement, 7);
-  const Verdict& verdict = judgement.verdict;
   std::string text = fmt::format(
       "Not enough memory, however it were arranged: with all device free and every free byte that "
       "this "
-      "allocator holds, {} of the {} needed are there; short by {}{}. Live blocks hold {}.",
+      "allocator holds, {} of the {} needed are there; short by {}. Live blocks hold {}.",
       offered(at),
       show_bytes(at.need_bytes),
-      verdict.short_by_is_most ? "at most " : "",
-      show_bytes(verdict.short_by_bytes.value_or(0)),
+      shortage_text(judgement.verdict),
       show_bytes(supply.live_bytes.low));
   if (!facts.total.known()) {
     text +=
@@ -92,8 +90,23 @@ std::string limit_text(const Supply& supply, const DeviceFacts& facts, const Jud
       "The memory limit refuses it: {} is {} over the limit of {}; the driver could "
       "give it.",
       asked,
-      show_bytes(*judgement.verdict.short_by_bytes),
+      shortage_text(judgement.verdict),
       show_bytes(facts.limit.bytes.low));
+}
+
+std::string fragmented_text(const Question& question,
+                            const Supply& supply,
+                            const Judgement& judgement) {
+  const bool home_alone = supply.home_free_bytes.low >= question.size_bytes;
+  return fmt::format(
+      "{} would do, but it lies in pieces: the largest hole is {}, {} is asked for; remapped, "
+      "device "
+      "free and home offer {}.",
+      home_alone ? "The free memory at home"
+                 : "The free memory at home, together with device free,",
+      offered(rung(judgement, 1)),
+      show_bytes(question.size_bytes),
+      offered(rung(judgement, 6)));
 }
 
 std::string main_text(const Question& question,
@@ -121,12 +134,7 @@ std::string main_text(const Question& question,
                          size,
                          joined(judgement.verdict.stranded_by));
     case VerdictKind::kFragmented:
-      return fmt::format(
-          "The free memory at home would do, but it lies in pieces: the largest hole is "
-          "{}, {} is asked for; remapped, device free and home offer {}.",
-          offered(rung(judgement, 1)),
-          size,
-          offered(rung(judgement, 6)));
+      return fragmented_text(question, supply, judgement);
     case VerdictKind::kScattered:
       return fmt::format(
           "The free memory lies in other pools, classes or streams too: home and device "
@@ -139,7 +147,7 @@ std::string main_text(const Question& question,
           "Memory outside this allocator is decisive: without it {} are on offer, short "
           "by {}; with it {}.",
           offered(rung(judgement, 7)),
-          show_bytes(judgement.verdict.short_by_bytes.value_or(0)),
+          shortage_text(judgement.verdict),
           offered(rung(judgement, 8)));
     case VerdictKind::kCapacity:
       return capacity_text(supply, facts, judgement);
@@ -157,6 +165,12 @@ std::string main_text(const Question& question,
 }
 
 }  // namespace
+
+std::string shortage_text(const Verdict& verdict) {
+  const std::string_view bound =
+      verdict.short_by_is_most ? "at most " : (verdict.short_by_is_least ? "at least " : "");
+  return fmt::format("{}{}", bound, show_bytes(verdict.short_by_bytes.value_or(0)));
+}
 
 std::string fact_text(const MissingFact& fact) {
   const std::string from = show_bytes(fact.threshold_bytes);

@@ -13,6 +13,9 @@ namespace fragscope::verdict {
                                        const DeviceFacts& facts,
                                        const Judgement& judgement);
 
+/// How much is lacking, with "at least" or "at most" in front where it is a bound.
+[[nodiscard]] std::string shortage_text(const Verdict& verdict);
+
 /// "device free" for "device_free", ...: a fact's name in a sentence.
 [[nodiscard]] std::string fact_text(const MissingFact& fact);
 

@@ -38,12 +38,16 @@ STATE = {
                "holes": COUNT}],
 }
 
+PEAKS = {"reserved_bytes": COUNT, "allocated_bytes": COUNT, "active_bytes": COUNT,
+         "requested_active_bytes": Maybe(COUNT), "inactive_split_bytes": COUNT}
+
 ANSWER = {
     "schema": COUNT, "fragscope": str,
     "input": {"path": str, "kind": OneOf("torch-snapshot", "trace", "ring", "csv"),
               "input_bytes": COUNT, "events": COUNT, "writer": str, "rounding_rule": str},
     "trust": [{"signal": str, "effect": str}],
-    "devices": [{"device": COUNT, "end": STATE, "peak": Maybe({"event": NUMBER, **STATE})}],
+    "devices": [{"device": COUNT, "end": STATE, "peak": Maybe({"event": NUMBER, **STATE}),
+                 "peaks": Maybe(PEAKS)}],
     "failures": [{
         "device": COUNT, "event": NUMBER, "time_us": Maybe(NUMBER),
         "request": {"size_bytes": COUNT, "asked_bytes": Maybe(COUNT), "need_bytes": COUNT,
@@ -128,6 +132,16 @@ def _sums(state, where):
             yield f"{where}.{key} is below {low}"
 
 
+def _peaks(device, name):
+    """The peak state is one moment; no layer ever stands above its own peak."""
+    if device["peaks"]["allocated_bytes"] != device["peak"]["allocated_bytes"]:
+        yield f"{name}: two peaks of allocated bytes"
+    for layer, most in device["peaks"].items():
+        at_peak = device["peak"][layer] if not layer.endswith("high_bytes") else None
+        if most is not None and at_peak is not None and at_peak > most:
+            yield f"{name}: {layer} is higher at the peak of allocated bytes"
+
+
 def _ladder(failure, where):
     """The verdict is the first yes, proven if all before it are no; then every rung is a yes."""
     rungs = failure["ladder"]
@@ -168,6 +182,7 @@ def problems(answer):
         found += _sums(device["end"], name + " end")
         if device["peak"]:
             found += _sums(device["peak"], name + " peak")
+            found += _peaks(device, name)
     for index, failure in enumerate(answer["failures"]):
         found += _sums(failure["state"], f"failure {index}")
         found += _ladder(failure, f"failure {index}")

@@ -89,6 +89,47 @@ _OUTPUT = [
 ]
 
 
+def _torch(recording, name, *options):
+    """A recording of real PyTorch: tests/golden/torch/<recording>.<name>.txt."""
+    return Case(f"torch/{recording}", name, options, (f"fixtures/torch/{recording}.pickle.zst",))
+
+
+def _with_log(recording, *options):
+    return _torch(recording, "log", *options, "--log", f"fixtures/torch/{recording}.log")
+
+
+_TORCH = [_torch(recording, "analyze") for recording in (
+    "fragmented", "fragmented_expandable", "scattered", "spurious", "stranded_by_stream",
+    "stranded_by_class", "stranded_by_mempool", "stranded_by_graph", "stranded_by_pending",
+    "stranded_by_oversize", "stranded_by_expandable", "cached", "releasable_in_capture", "pending",
+    "pending_in_a_segment", "conversion", "conversion_fails", "growing_cache", "batch_finder",
+    "full_card", "rounding", "limit", "limit_in_settings", "refused_by_the_driver",
+    "external_process", "external_runtime", "impossible")]
+
+_TORCH_LOGS = [_with_log(recording) for recording in (
+    "fragmented", "limit", "limit_in_settings", "external_process", "external_runtime", "impossible",
+    "batch_finder")]
+
+_TORCH_QUESTIONS = [
+    _torch("cached", "request", "--request", "14GiB"),
+    _torch("cached", "request_free", "--request", "14GiB", "--device-free", "9358MiB"),
+    _torch("pending", "request_free", "--request", "14GiB", "--device-free", "11406MiB"),
+    _torch("pending_in_a_segment", "request_free",
+           "--request", "2GiB", "--device-free", "142MiB"),
+    _torch("conversion", "request_free", "--request", "16GiB", "--device-free", "4496MiB"),
+    _torch("fragmented_expandable", "request", "--request", "2008MiB"),
+]
+
+_TORCH_JSON = [
+    _torch("fragmented", "json", "--json"),
+    _torch("stranded_by_graph", "json", "--json"),
+    _torch("releasable_in_capture", "json", "--json"),
+    _torch("pending", "json", "--json"),
+    _torch("limit", "json", "--log", "fixtures/torch/limit.log", "--json"),
+    _torch("external_runtime", "json", "--log", "fixtures/torch/external_runtime.log", "--json"),
+]
+
+
 def _refused(name, file, *options):
     return Case("refused", name, options, (file,))
 
@@ -119,4 +160,5 @@ _REFUSALS = [
          ("fixtures/bad/text.pickle", "fixtures/trap_no_history.pickle")),
 ]
 
-CASES = _VERDICTS + _TRAPS + _FACTS + _QUESTIONS + _OUTPUT + _REFUSALS
+CASES = (_VERDICTS + _TRAPS + _FACTS + _QUESTIONS + _OUTPUT + _REFUSALS + _TORCH + _TORCH_LOGS +
+         _TORCH_QUESTIONS + _TORCH_JSON)

@@ -3,6 +3,7 @@
 """Holds `analyze --json` against the contract's shape and against what fixtures/README.md works out
 by hand for each fixture. usage: test_answers.py TOOL [unittest arguments]"""
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -11,7 +12,9 @@ import sys
 import tempfile
 import unittest
 
+import contract
 from contract import problems
+from torch_answers import TORCH_STATES, TORCH_VERDICTS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MIB = 1 << 20
@@ -25,7 +28,8 @@ def run(*arguments):
 
 
 def answer(fixture, *options):
-    done = run("--json", f"fixtures/{fixture}.pickle", *options)
+    suffix = ".pickle.zst" if fixture.startswith("torch/") else ".pickle"
+    done = run("--json", f"fixtures/{fixture}{suffix}", *options)
     assert done.returncode == 0 and not done.stderr, done.stderr
     return json.loads(done.stdout)
 
@@ -214,7 +218,7 @@ class AnswersTest(unittest.TestCase):
     maxDiff = None
 
     def test_every_verdict_is_the_one_worked_out_by_hand(self):
-        for fixture, options, expected in VERDICTS:
+        for fixture, options, expected in VERDICTS + TORCH_VERDICTS:
             with self.subTest(fixture=fixture, options=options):
                 failures = answer(fixture, *options)["failures"]
                 self.assertEqual(len(failures), 1)
@@ -229,8 +233,14 @@ class AnswersTest(unittest.TestCase):
                     self.assertIn({"fact": missing[0], "threshold_bytes": missing[1] * MIB},
                                   failures[0]["verdict"]["missing"])
 
+    def test_real_pytorch_left_every_verdict_and_every_barrier(self):
+        kinds = {expected["kind"] for _, _, expected in TORCH_VERDICTS}
+        barriers = {each for _, _, expected in TORCH_VERDICTS for each in expected.get("by", [])}
+        self.assertEqual(kinds, set(contract.VERDICTS))
+        self.assertEqual(barriers, set(contract.BARRIERS))
+
     def test_every_state_is_the_one_worked_out_by_hand(self):
-        for fixture, device, end, peak in STATES:
+        for fixture, device, end, peak in STATES + TORCH_STATES:
             with self.subTest(fixture=fixture, device=device):
                 devices = {each["device"]: each for each in answer(fixture)["devices"]}
                 state = devices[device]["end"]
@@ -311,10 +321,11 @@ class AnswersTest(unittest.TestCase):
                      ("--request", "3GiB", "--device", "0", "--at", "peak"),
                      ("--request", "512MiB", "--device", "0", "--device-total", "24GiB",
                       "--device-free", "1GiB", "--limit", "0.5"))
-        for path in sorted((ROOT / "fixtures").glob("*.pickle*")):
+        paths = (ROOT / "fixtures").glob("*.pickle*"), (ROOT / "fixtures/torch").glob("*.pickle*")
+        for path in sorted(itertools.chain(*paths)):
             for options in questions:
                 with self.subTest(fixture=path.name, options=options):
-                    done = run("--json", f"fixtures/{path.name}", *options)
+                    done = run("--json", str(path.relative_to(ROOT)), *options)
                     if "--request" in options and "no device" in done.stderr:
                         continue
                     self.assertEqual((done.returncode, done.stderr), (0, ""))

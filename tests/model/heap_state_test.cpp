@@ -53,7 +53,7 @@ TEST(Summarize, CountsEveryLayerOnce) {
   EXPECT_EQ(summary.requested_active_bytes, 5 * kMiB + 100);
   EXPECT_EQ(summary.active_bytes, exactly(6 * kMiB + 512));
   EXPECT_EQ(summary.pending_bytes, exactly(2 * kMiB));
-  EXPECT_EQ(summary.inactive_split_bytes, 14 * kMiB + 2 * kMiB - 512);
+  EXPECT_EQ(summary.inactive_split_bytes, exactly(14 * kMiB + 2 * kMiB - 512));
   EXPECT_EQ(summary.free_bytes, exactly(86 * kMiB - 512));
   EXPECT_EQ(summary.largest_hole_bytes, exactly(40 * kMiB));
   EXPECT_EQ(summary.segments, 4U);
@@ -115,6 +115,7 @@ TEST(Summarize, KeepsBounds) {
   EXPECT_EQ(summary.allocated_bytes, (Bounds{4 * kMiB, 5 * kMiB}));
   EXPECT_EQ(summary.free_bytes, (Bounds{15 * kMiB, 16 * kMiB}));
   EXPECT_EQ(summary.largest_hole_bytes, (Bounds{15 * kMiB, 16 * kMiB}));
+  EXPECT_EQ(summary.inactive_split_bytes, (Bounds{15 * kMiB, 16 * kMiB}));
   EXPECT_EQ(summary.gap.stuck_bytes + *summary.gap.rounding_bytes + summary.gap.pending_bytes +
                 summary.gap.releasable_bytes,
             summary.reserved_bytes - *summary.requested_bytes);

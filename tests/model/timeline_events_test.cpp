@@ -119,6 +119,26 @@ TEST(Timeline, ThePeakLeavesPendingBlocksOut) {
   EXPECT_EQ(timeline_of(recording).peak().allocated_bytes, 8 * kKiB);
 }
 
+// The same: active bytes and those asked for them last until the free completes; of the 64 in the
+// segment 56 and then 52 are left.
+TEST(Timeline, EachLayerHasAPeakOfItsOwn) {
+  const Recording recording =
+      RecordingBuilder()
+          .segment({kAt, kSmall}, {pending(8 * kKiB), live(4 * kKiB), hole(52 * kKiB)})
+          .alloc(kAt, 8 * kKiB)
+          .free_requested(kAt, 8 * kKiB)
+          .alloc(kAt + 8 * kKiB, 4 * kKiB)
+          .build();
+  const Timeline timeline = timeline_of(recording);
+  const PeakLevels& peaks = timeline.peak_levels();
+
+  EXPECT_EQ(peaks.reserved_bytes, 64 * kKiB);
+  EXPECT_EQ(peaks.allocated_bytes, exactly(8 * kKiB));
+  EXPECT_EQ(peaks.active_bytes, exactly(12 * kKiB));
+  EXPECT_EQ(peaks.requested_active_bytes, 12 * kKiB);
+  EXPECT_EQ(peaks.inactive_split_bytes, exactly(56 * kKiB));
+}
+
 TEST(Timeline, WithoutATraceThereIsOnlyTheEnd) {
   const Recording recording =
       RecordingBuilder().segment({kAt, kSmall}, {live(kKiB), hole(63 * kKiB)}).build();
@@ -147,6 +167,8 @@ TEST(Timeline, AHandOutOnALiveBlockEndsIt) {
   EXPECT_THAT(states_of(timeline), ElementsAre("@100M H64K", "@100M L1K H63K", "@100M L2K H62K"));
   EXPECT_EQ(timeline.counts().allocs_on_live_blocks, 1U);
   EXPECT_EQ(timeline.counts().end_mismatches, 0U);
+  EXPECT_EQ(timeline.peak_levels().allocated_bytes, exactly(2 * kKiB));
+  EXPECT_EQ(timeline.peak_levels().active_bytes, exactly(2 * kKiB));
 }
 
 TEST(Timeline, AHandOutOnAPendingBlockEndsIt) {
@@ -163,6 +185,8 @@ TEST(Timeline, AHandOutOnAPendingBlockEndsIt) {
   EXPECT_EQ(states_of(timeline).at(2), "@100M P1K H63K");
   EXPECT_EQ(states_of(timeline).at(3), "@100M L2K H62K");
   EXPECT_EQ(timeline.counts().allocs_on_live_blocks, 1U);
+  EXPECT_EQ(timeline.peak_levels().allocated_bytes, exactly(3 * kKiB));
+  EXPECT_EQ(timeline.peak_levels().active_bytes, exactly(3 * kKiB));
 }
 
 // Before the first event a block of 1 KiB must have been there, since it is freed; the second

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace fragscope::model {
@@ -182,6 +183,68 @@ TEST_P(TimelineProperty, ThePeakIsTheEarliestMostAllocatedState) {
 
 bool lies_in(std::uint64_t size, std::uint64_t low, std::uint64_t high) {
   return low <= size && size <= high;
+}
+
+/// Free bytes of a segment that has a used block: PyTorch counts them as split unless expandable.
+std::uint64_t split_in(const ToyState& state, std::uint64_t address, std::uint64_t size) {
+  std::uint64_t used = 0;
+  const auto end = state.blocks.lower_bound(address + size);
+  for (auto block = state.blocks.lower_bound(address); block != end; ++block)
+    used += block->second.size_bytes;
+  return used == 0 ? 0 : size - used;
+}
+
+/// Raises each level to where it stands in this state.
+void raise_levels(PeakLevels& most, const ToyState& state, bool expandable) {
+  PeakLevels now;
+  now.allocated_bytes.low = allocated_in(state);
+  for (const auto& [address, block] : state.blocks) {
+    now.active_bytes.low += block.size_bytes;
+    now.requested_active_bytes += block.requested_bytes;
+  }
+  for (const auto& [address, segment] : state.segments) {
+    now.reserved_bytes += segment.size_bytes;
+    if (!expandable) now.inactive_split_bytes.low += split_in(state, address, segment.size_bytes);
+  }
+  const auto raise = [](std::uint64_t& level, std::uint64_t to) { level = std::max(level, to); };
+  raise(most.reserved_bytes, now.reserved_bytes);
+  raise(most.allocated_bytes.low, now.allocated_bytes.low);
+  raise(most.active_bytes.low, now.active_bytes.low);
+  raise(most.requested_active_bytes, now.requested_active_bytes);
+  raise(most.inactive_split_bytes.low, now.inactive_split_bytes.low);
+}
+
+/// The levels of the window hold the truth; of a whole trace they are the truth.
+void expect_peak_levels(const ToyAllocator& toy, std::size_t cut, bool expandable) {
+  PeakLevels truth;
+  for (std::size_t at = cut; at < toy.states().size(); ++at)
+    raise_levels(truth, toy.states()[at], expandable);
+  const Recording recording = toy.recording(cut);
+  const Timeline timeline(recording, 0, RoundingRule::kCuda);
+  const PeakLevels& levels = timeline.peak_levels();
+
+  EXPECT_EQ(levels.reserved_bytes, truth.reserved_bytes) << cut;
+  EXPECT_EQ(levels.requested_active_bytes, truth.requested_active_bytes) << cut;
+  const std::pair<Bounds, Bounds> pairs[] = {
+      {levels.allocated_bytes, truth.allocated_bytes},
+      {levels.active_bytes, truth.active_bytes},
+      {levels.inactive_split_bytes, truth.inactive_split_bytes}};
+  for (const auto& [found, expected] : pairs) {
+    EXPECT_TRUE(lies_in(expected.low, found.low, found.high))
+        << cut << ": truly " << testing::show_size(expected.low) << ", found "
+        << testing::show_size(found.low) << " to " << testing::show_size(found.high);
+    if (cut == 0) {
+      EXPECT_EQ(found, exactly(expected.low));
+    }
+  }
+}
+
+TEST_P(TimelineProperty, ThePeakLevelsAreTheHighestOfEachLayer) {
+  for_each_seed([this](const ToyAllocator& toy) {
+    const std::size_t events = toy.states().size() - 1;
+    for (const std::size_t cut : {std::size_t{0}, events / 4, events / 2, events * 9 / 10, events})
+      expect_peak_levels(toy, cut, rules_.expandable_segments);
+  });
 }
 
 /// Every block of the truth is there, in its state, and its size inside the bounds.

@@ -3,7 +3,7 @@
 """Runs one of the tests in this folder on real PyTorch over virtual CUDA.
 
     run_torch_test.py --torch 2.15 --libraries build/dev/virtual_cuda [--conf SETTINGS] \
-        tests/torch/oom_test.py --memory 24GiB
+        [--tool build/dev/bin/fragscope] tests/torch/oom_test.py --memory 24GiB
 
 What follows the test goes to virtual_cuda/run. Where PyTorch is not installed (scripts/torch_env.sh does
 it), the test is skipped.
@@ -24,6 +24,7 @@ def main():
     parser.add_argument("--torch", required=True, help="version, as scripts/torch_env.sh knows it")
     parser.add_argument("--libraries", required=True, type=Path)
     parser.add_argument("--conf", help=f"what {SETTINGS} says")
+    parser.add_argument("--tool", type=Path, help="fragscope, for tests that run it")
     parser.add_argument("test", type=Path)
     arguments, options = parser.parse_known_args()
 
@@ -38,6 +39,8 @@ def main():
     os.environ.pop("PYTORCH_ALLOC_CONF", None)
     if arguments.conf:
         os.environ[SETTINGS] = arguments.conf
+    if arguments.tool:
+        os.environ["FRAGSCOPE"] = str(arguments.tool.resolve())
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     command = [sys.executable, str(ROOT / "virtual_cuda" / "run"),
                "--libraries", str(arguments.libraries), *options, "--",

@@ -204,6 +204,22 @@ TEST(Limit, RefusesWhatTheDriverCouldGive) {
   EXPECT_THAT(rung_of(judged, 2).note, HasSubstr("limit"));
 }
 
+// L is anything from 50 to 60, as a rounded figure in a log leaves it: 40 + 24 is at least 4 more.
+TEST(Limit, IsExceededByAtLeastWhatABoundLeaves) {
+  DeviceFacts known = facts({.free = 100_MiB});
+  known.limit = {{50_MiB, 60_MiB}, "log"};
+
+  const Judgement judged = judge_heap(full_heap(), failed(24_MiB), known);
+  const Judgement exact =
+      judge_heap(full_heap(), failed(24_MiB), facts({.free = 100_MiB, .limit = 60_MiB}));
+
+  EXPECT_EQ(verdict_of(judged), "limit, proven");
+  EXPECT_EQ(judged.verdict.short_by_bytes, 4_MiB);
+  EXPECT_TRUE(judged.verdict.short_by_is_least);
+  EXPECT_THAT(judged.verdict.text, HasSubstr("at least 4.00 MiB over"));
+  EXPECT_FALSE(exact.verdict.short_by_is_least);
+}
+
 TEST(Limit, RefusesAQuestionAlike) {
   const Judgement judged =
       judge_heap(full_heap(), asked(24_MiB), facts({.free = 24_MiB, .limit = 60_MiB}));
@@ -258,6 +274,17 @@ TEST(Fragmented, AddsTheHolesAtHome) {
   EXPECT_EQ(rungs_of(judged), "nnnnnyyyy");
   EXPECT_EQ(rung_of(judged, 6).bytes, model::exactly(20_MiB));
   EXPECT_EQ(judged.verdict.short_by_bytes, std::nullopt);
+  EXPECT_THAT(judged.verdict.text, HasSubstr("The free memory at home would do"));
+}
+
+// S = 24, home has 20 and the device 8: neither alone, both together.
+TEST(Fragmented, SaysWhereHomeAloneWouldNotDo) {
+  const HeapState state = heap({segment({hole(10_MiB), live(2_MiB), hole(10_MiB), live(2_MiB)})});
+
+  const Judgement judged = judge_heap(state, failed(24_MiB), facts({.free = 8_MiB}));
+
+  EXPECT_EQ(verdict_of(judged), "fragmented, proven");
+  EXPECT_THAT(judged.verdict.text, HasSubstr("at home, together with device free, would do"));
 }
 
 // 3 of the device + 8 releasable on stream 7 + 5 at home = 16 >= 16; without any of them less.
@@ -386,6 +413,19 @@ TEST(External, TakesTheMeasuredContextOff) {
 
   EXPECT_EQ(verdict_of(judge_heap(state, failed(1280_MiB), facts(known))), "external, proven");
   EXPECT_EQ(verdict_of(judge_heap(state, failed(1280_MiB), facts(measured))), "capacity, proven");
+}
+
+// GiB: T = 24, live 13, F = 1, so X = 10, all of it in this process. Contexts end at 1.5: the rest
+// is another allocator's, and 1 + 10 - 0.6 >= 4.
+TEST(External, CountsWhatThisProcessHoldsBesideTheAllocator) {
+  const HeapState state = heap({segment({live(13_GiB)})});
+  const auto judge_process = [&](std::uint64_t context_bytes) {
+    return verdict_of(judge_heap(
+        state, failed(4_GiB), facts({.free = 1_GiB, .total = 24_GiB, .context = context_bytes})));
+  };
+
+  EXPECT_EQ(judge_process(10_GiB), "external, proven");
+  EXPECT_EQ(judge_process(1536_MiB), "external, proven");
 }
 
 // GiB: T = 80, live 77, F = 1, so X = 2: 1 + 2 - 0.6 < 4. Short by 4 - 1 = 3.
