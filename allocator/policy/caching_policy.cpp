@@ -274,6 +274,7 @@ Block* CachingPolicy::from_device(const Request& request) {
   is_rejected_ = is_rejected(request);
   if (is_rejected_) {
     count_rule(Rule::kRejected);
+    ++statistics_.num_oom_rejections;
     return nullptr;
   }
   return request.expandable ? grow(request) : new_segment(request);
@@ -309,7 +310,6 @@ void CachingPolicy::report_rejection(const Request& request) {
   failure_ = {};
   failure_.kind = AllocationFailure::Kind::kRejected;
   failure_.requested_size = request.bytes;
-  ++statistics_.num_oom_rejections;
 }
 
 void CachingPolicy::report_failure(const Request& request) {
