@@ -90,6 +90,12 @@ std::optional<Step> World::resolve_tensor(const Operation& operation, Step step)
       is_used_in_capture(tensor->second)) {
     return std::nullopt;
   }
+  // With reuse PyTorch keeps what captures recorded of blocks that are gone, by their place in host
+  // memory; a later block at that place may be taken for one of them.
+  if (operation.kind == OperationKind::kFree && has_reuse_ && !capturing_.empty() &&
+      tensor->second.is_used_outside) {
+    return std::nullopt;
+  }
   step.address = tensor->second.address;
   step.bytes = tensor->second.bytes;
   step.stream = static_cast<unsigned>(operation.second);
@@ -174,6 +180,8 @@ std::optional<Step> World::resolve_pool(const Operation& operation, Step step) c
 std::optional<Step> World::resolve_capture(const Operation& operation, Step step) const {
   if (operation.kind == OperationKind::kBeginCapture) {
     const Pool pool = pool_at(operation.first);
+    // PyTorch compares nodes of the last graph, which is gone, with those of the next.
+    if (has_reuse_ && has_deferred_) return std::nullopt;
     if (!capturing_.empty() || !held_.empty() || pool.is_open || pool.is_lending ||
         operation.second == 0) {
       return std::nullopt;
@@ -206,10 +214,11 @@ void World::note(const Operation& operation, const Step& step, std::uint64_t add
       if (capturing_.empty() && step.bytes > 0 && step.bytes < policy::kTooLarge) {
         has_deferred_ = false;
       }
-      if (address != 0) tensors_[number] = {address, step.bytes, {}, !open_.empty()};
+      if (address != 0) tensors_[number] = {address, step.bytes, {}, false, !open_.empty()};
       break;
     case OperationKind::kRecordStream:
       tensors_[number].used_on.push_back(step.stream);
+      if (!is_captured(current_)) tensors_[number].is_used_outside = true;
       break;
     case OperationKind::kUseStream:
       current_ = step.stream;
@@ -223,7 +232,7 @@ void World::note(const Operation& operation, const Step& step, std::uint64_t add
       tensors_.erase(number);
       break;
     case OperationKind::kDeviceAllocate:
-      if (address != 0) device_memory_[number] = {address, step.bytes, {}, false};
+      if (address != 0) device_memory_[number] = {address, step.bytes, {}, false, false};
       break;
     case OperationKind::kDeviceFree:
       device_memory_.erase(number);
