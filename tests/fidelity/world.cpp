@@ -56,6 +56,8 @@ std::optional<Step> World::resolve(const Operation& operation) const {
       step.stream = static_cast<unsigned>(operation.first);
       break;
     case OperationKind::kEmptyCache:
+      // A pool without users gives pages back even within a capture, see `may_be_current`.
+      if (!capturing_.empty() && has_expandable_) return std::nullopt;
       return may_be_current(current_) ? std::optional(step) : std::nullopt;
     case OperationKind::kFailMalloc:
     case OperationKind::kFailCreate:
