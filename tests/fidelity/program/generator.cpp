@@ -156,8 +156,8 @@ class Generator {
 
   void add_stream_step() {
     const std::uint64_t stream = dice_.below(regime_.streams);
-    static constexpr auto kClasses =
-        std::to_array<std::string_view>({"tiny", "tiny", "tiny", "absolute", "whole", "unknown", ""});
+    static constexpr auto kClasses = std::to_array<std::string_view>(
+        {"tiny", "tiny", "tiny", "absolute", "whole", "unknown", ""});
     switch (dice_.below(options_.is_old ? 7 : 8)) {
       case 7:
         add(OperationKind::kTagStream, stream).text = dice_.of(kClasses);
