@@ -208,6 +208,10 @@ std::optional<Step> World::resolve_capture(const Operation& operation, Step step
 }
 
 void World::note(const Operation& operation, const Step& step, std::uint64_t address) {
+  if (operation.kind >= OperationKind::kCreatePool &&
+      operation.kind <= OperationKind::kEndCapture) {
+    return note_pool(operation, step);
+  }
   const std::uint64_t number = operation.first;
   switch (operation.kind) {
     case OperationKind::kAllocate:
@@ -258,6 +262,14 @@ void World::note(const Operation& operation, const Step& step, std::uint64_t add
     case OperationKind::kTagStream:
       tagged_.insert(step.stream);
       break;
+    default:
+      break;
+  }
+}
+
+void World::note_pool(const Operation& operation, const Step& step) {
+  const std::uint64_t number = operation.first;
+  switch (operation.kind) {
     case OperationKind::kCreatePool:
     case OperationKind::kBeginPool:
     case OperationKind::kBeginCapture: {

@@ -41,6 +41,7 @@ class World {
   [[nodiscard]] bool may_lose_pool() const;
   [[nodiscard]] bool may_be_current(std::uint64_t stream) const;
   [[nodiscard]] bool is_used_in_capture(const Tensor& tensor) const;
+  void note_pool(const Operation& operation, const Step& step);
   [[nodiscard]] std::optional<Step> resolve_pool(const Operation& operation, Step step) const;
   [[nodiscard]] std::optional<Step> resolve_capture(const Operation& operation, Step step) const;
   /// The pool as it is, or as it would be made.

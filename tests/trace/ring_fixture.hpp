@@ -43,7 +43,7 @@ inline ::testing::AssertionResult is_whole(const Record& record) {
 }
 
 class RingTest : public ::testing::Test {
- protected:
+ public:
   RingTest()
       : path_((std::filesystem::temp_directory_path() /
                ("fragscope_ring_" + std::to_string(getpid()) + "_" +
@@ -52,7 +52,10 @@ class RingTest : public ::testing::Test {
     std::filesystem::remove(path_);
   }
   ~RingTest() override { std::filesystem::remove(path_); }
+  RingTest(const RingTest&) = delete;
+  RingTest& operator=(const RingTest&) = delete;
 
+ protected:
   [[nodiscard]] RingFile create(std::uint64_t capacity) {
     RingOptions options;
     options.record_capacity = capacity;

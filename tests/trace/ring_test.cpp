@@ -148,12 +148,13 @@ TEST_F(Ring, AnyBytesEndInBoundedTime) {
   RingFile file = create(16);
   const Header sound = file.header();
   std::mt19937_64 draw(1);
+  constexpr std::size_t kSlotWords = 128;
   for (int round = 0; round < 20'000; ++round) {
     file.header() = sound;
     auto* words = reinterpret_cast<std::uint64_t*>(file.memory());
     const std::size_t count = file.bytes().size() / sizeof(std::uint64_t);
     for (int i = 0; i < 12; ++i) {
-      const std::size_t at = draw() % 4 == 0 ? draw() % 24 : 512 + draw() % (16 * 8);
+      const std::size_t at = draw() % 4 == 0 ? draw() % 24 : 512 + draw() % kSlotWords;
       words[at % count] = draw() % 3 == 0 ? draw() : draw() % 64;
     }
     auto reader = RingReader::open(file.bytes());

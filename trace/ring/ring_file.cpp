@@ -17,6 +17,7 @@
 #include <limits>
 #include <new>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include <boost/interprocess/exceptions.hpp>
@@ -56,12 +57,12 @@ void copy_text(std::string_view text, std::array<char, kSize>& field) {
 /// A new file of that size, with its space; empty, or what went wrong.
 std::string make_file(const std::string& path, std::uint64_t bytes) {
   const int file = ::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-  if (file < 0) return std::strerror(errno);
+  if (file < 0) return std::generic_category().message(errno);
   const int error = posix_fallocate(file, 0, static_cast<off_t>(bytes));
   ::close(file);
   if (error == 0) return {};
   ::unlink(path.c_str());
-  return std::string("no space: ") + std::strerror(error);
+  return std::string("no space: ") + std::generic_category().message(error);
 }
 
 std::uint64_t start_of_process() {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The side that is real.
 #pragma once
 
 #include "tests/fidelity/sides/side.hpp"

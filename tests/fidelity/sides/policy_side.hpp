@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The side that is ours.
 #pragma once
 
 #include "allocator/policy/caching_policy.hpp"
