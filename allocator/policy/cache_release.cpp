@@ -129,9 +129,6 @@ void CachingPolicy::collect_garbage() {
   }
   const std::uint64_t wanted = held_bytes_ - threshold;
   std::uint64_t released = 0;
-  const auto can_go = [](const Block& block) {
-    return !block.is_split() && block.expandable == nullptr;
-  };
   const auto age_of = [this](const Block& block) {
     return large_.lookups() - block.lookups_at_free;
   };
@@ -140,7 +137,7 @@ void CachingPolicy::collect_garbage() {
     std::uint64_t ages = 0;
     std::uint64_t count = 0;
     for (const Block& block : large_.free_blocks()) {
-      if (!can_go(block)) continue;
+      if (block.is_split()) continue;  // An expandable one counts, though it cannot go.
       ages += age_of(block);
       ++count;
     }
@@ -149,7 +146,10 @@ void CachingPolicy::collect_garbage() {
     has_released = false;
     for (auto it = large_.free_blocks().begin(); it != large_.free_blocks().end();) {
       Block& block = *it++;
-      if (!can_go(block) || static_cast<double>(age_of(block)) < average) continue;
+      if (block.is_split() || block.expandable != nullptr ||
+          static_cast<double>(age_of(block)) < average) {
+        continue;
+      }
       count_rule(Rule::kCollect);
       released += block.size;
       has_released = true;

@@ -56,6 +56,8 @@ std::optional<Step> World::resolve(const Operation& operation) const {
       step.stream = static_cast<unsigned>(operation.first);
       break;
     case OperationKind::kEmptyCache:
+      // A pool without users gives pages back even within a capture, see `may_be_current`.
+      if (!capturing_.empty() && has_expandable_) return std::nullopt;
       return may_be_current(current_) ? std::optional(step) : std::nullopt;
     case OperationKind::kFailMalloc:
     case OperationKind::kFailCreate:
@@ -88,6 +90,12 @@ std::optional<Step> World::resolve_tensor(const Operation& operation, Step step)
   // Outside the capture PyTorch records an event on the captured stream, and crashes on it later.
   if (operation.kind == OperationKind::kFree && !is_captured(current_) &&
       is_used_in_capture(tensor->second)) {
+    return std::nullopt;
+  }
+  // With reuse PyTorch keeps what captures recorded of blocks that are gone, by their place in host
+  // memory; a later block at that place may be taken for one of them.
+  if (operation.kind == OperationKind::kFree && has_reuse_ && !capturing_.empty() &&
+      tensor->second.is_used_outside) {
     return std::nullopt;
   }
   step.address = tensor->second.address;
@@ -174,6 +182,8 @@ std::optional<Step> World::resolve_pool(const Operation& operation, Step step) c
 std::optional<Step> World::resolve_capture(const Operation& operation, Step step) const {
   if (operation.kind == OperationKind::kBeginCapture) {
     const Pool pool = pool_at(operation.first);
+    // PyTorch compares nodes of the last graph, which is gone, with those of the next.
+    if (has_reuse_ && has_deferred_) return std::nullopt;
     if (!capturing_.empty() || !held_.empty() || pool.is_open || pool.is_lending ||
         operation.second == 0) {
       return std::nullopt;
@@ -206,10 +216,11 @@ void World::note(const Operation& operation, const Step& step, std::uint64_t add
       if (capturing_.empty() && step.bytes > 0 && step.bytes < policy::kTooLarge) {
         has_deferred_ = false;
       }
-      if (address != 0) tensors_[number] = {address, step.bytes, {}, !open_.empty()};
+      if (address != 0) tensors_[number] = {address, step.bytes, {}, false, !open_.empty()};
       break;
     case OperationKind::kRecordStream:
       tensors_[number].used_on.push_back(step.stream);
+      if (!is_captured(current_)) tensors_[number].is_used_outside = true;
       break;
     case OperationKind::kUseStream:
       current_ = step.stream;
@@ -223,7 +234,7 @@ void World::note(const Operation& operation, const Step& step, std::uint64_t add
       tensors_.erase(number);
       break;
     case OperationKind::kDeviceAllocate:
-      if (address != 0) device_memory_[number] = {address, step.bytes, {}, false};
+      if (address != 0) device_memory_[number] = {address, step.bytes, {}, false, false};
       break;
     case OperationKind::kDeviceFree:
       device_memory_.erase(number);

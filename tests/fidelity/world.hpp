@@ -26,7 +26,8 @@ class World {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
     std::vector<unsigned> used_on;
-    bool is_of_pool = false;  // possibly: a scope was open
+    bool is_used_outside = false;  // record_stream outside a capture
+    bool is_of_pool = false;       // possibly: a scope was open
   };
   struct Pool {
     PoolKey key;

@@ -37,26 +37,30 @@ def command(version, torch, cuda_include, library):
             "-Wl,--allow-shlib-undefined"]
 
 
+def build(version, cuda_include, output):
+    """The library for an installed version, made if it is missing or older than its sources."""
+    torch = next(torch_folder(version).glob("lib/python3*/site-packages/torch"))
+    output.mkdir(parents=True, exist_ok=True)
+    library = output / f"libnative_allocator_{version}.so"
+    inputs = [SOURCE, SOURCE.with_suffix(".hpp"), Path(__file__), torch_folder(version) / "complete"]
+    if not library.exists() or library.stat().st_mtime < max(p.stat().st_mtime for p in inputs):
+        made = library.with_suffix(f".{os.getpid()}")
+        subprocess.run(command(version, torch, cuda_include, made), check=True)
+        made.rename(library)
+    return library
+
+
 def main():
     parser = argparse.ArgumentParser(description="Builds the library around PyTorch's allocator.")
     parser.add_argument("--torch", required=True, help="version, as scripts/torch_env.sh knows it")
     parser.add_argument("--cuda-include", required=True, type=Path)
     parser.add_argument("--output", required=True, type=Path, help="folder for the library")
     arguments = parser.parse_args()
-    folder = torch_folder(arguments.torch)
-    if folder is None:
+    if torch_folder(arguments.torch) is None:
         print(f"SKIPPED: no PyTorch {arguments.torch}; scripts/torch_env.sh {arguments.torch} makes it",
               file=sys.stderr)
         sys.exit(SKIPPED)
-    torch = next(folder.glob("lib/python3*/site-packages/torch"))
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    library = arguments.output / f"libnative_allocator_{arguments.torch}.so"
-    inputs = [SOURCE, SOURCE.with_suffix(".hpp"), Path(__file__), folder / "complete"]
-    if not library.exists() or library.stat().st_mtime < max(p.stat().st_mtime for p in inputs):
-        made = library.with_suffix(f".{os.getpid()}")
-        subprocess.run(command(arguments.torch, torch, arguments.cuda_include, made), check=True)
-        made.rename(library)
-    print(library)
+    print(build(arguments.torch, arguments.cuda_include, arguments.output))
 
 
 if __name__ == "__main__":

@@ -156,8 +156,8 @@ class Generator {
 
   void add_stream_step() {
     const std::uint64_t stream = dice_.below(regime_.streams);
-    static constexpr auto kClasses =
-        std::to_array<std::string_view>({"tiny", "tiny", "absolute", "whole", "unknown", ""});
+    static constexpr auto kClasses = std::to_array<std::string_view>(
+        {"tiny", "tiny", "tiny", "absolute", "whole", "unknown", ""});
     switch (dice_.below(options_.is_old ? 7 : 8)) {
       case 7:
         add(OperationKind::kTagStream, stream).text = dice_.of(kClasses);
@@ -207,7 +207,7 @@ class Generator {
 
   void add_capture_step() {
     const std::uint64_t stream = dice_.below(regime_.streams);
-    if (dice_.one_in(4)) return add_shared_use(stream);
+    if (dice_.one_in(2)) return add_shared_use(stream);
     switch (dice_.below(12)) {
       case 0:
       case 1:
