@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 namespace fragscope::policy {
 
@@ -18,7 +19,7 @@ CachingPolicy::CachingPolicy(DeviceMemory& memory,
                              Observer* observer)
     : memory_(memory)
     , events_(events)
-    , options_(options)
+    , options_(std::move(options))
     , observer_(observer) {}
 
 // --- Handing out. --------------------------------------------------------------------------------

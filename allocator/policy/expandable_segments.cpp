@@ -58,9 +58,9 @@ void CachingPolicy::set_reserve_class(StreamId stream, std::string reserve_class
 }
 
 const std::string& CachingPolicy::reserve_class_of(StreamId stream) const {
-  static const std::string kNone;
+  static const std::string none;
   const auto tag = reserve_classes_.find(stream);
-  return tag == reserve_classes_.end() ? kNone : tag->second;
+  return tag == reserve_classes_.end() ? none : tag->second;
 }
 
 namespace {

@@ -2,6 +2,9 @@
 // Frees of blocks that several streams used while a graph is captured. Stream 0 is the current one.
 #include "tests/policy/policy_fixture.hpp"
 
+#include <utility>
+#include <vector>
+
 namespace fragscope::policy::test {
 namespace {
 
@@ -178,10 +181,11 @@ TEST_F(ReuseTest, NeedsWorkToComeAfter) {
 // Five neighbours: each that becomes free joins those before it.
 TEST_F(ReuseTest, FreesSeveralBlocksAtOnce) {
   std::vector<Block*> blocks;
+  blocks.reserve(5);
   for (int i = 0; i < 5; ++i)
     blocks.push_back(&allocate_shared());
-  for (const int i : {3, 1, 0, 4, 2})
-    free(*blocks[static_cast<std::size_t>(i)]);
+  for (const std::size_t i : {3U, 1U, 0U, 4U, 2U})
+    free(*blocks[i]);
   streams().join_capture(2, 0);
   EXPECT_EQ(allocate(2560).address, kBase);
   EXPECT_EQ(active(), 1);

@@ -103,8 +103,8 @@ TEST_F(RejectionTest, ComesAfterTheLimit) {
   EXPECT_EQ(policy().statistics().num_ooms, 1);
 }
 
-// The limit of 90 MiB forbids the first attempt; with 40 MiB gone the fraction does, at 80, and with
-// all of the cache gone the device has nothing. PyTorch calls that a rejection.
+// The limit of 90 MiB forbids the first attempt; with 40 MiB gone the fraction does, at 80, and
+// with all of the cache gone the device has nothing. PyTorch calls that a rejection.
 TEST_F(RejectionTest, SticksToTheRequestThroughLaterAttempts) {
   PolicyOptions options;
   options.conf.rules.max_split_size = 30 * kMiB;

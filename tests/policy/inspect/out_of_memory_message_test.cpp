@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <span>
 #include <string>
 
 namespace fragscope::policy {
@@ -169,7 +170,7 @@ TEST(FormatSize, RoundsToTwoDigits) {
 }
 
 TEST(FormatSize, HasNoUnitBeyondGibibytes) {
-  EXPECT_EQ(format_size(3 * 1024 * kGiB), "3072.00 GiB");
+  EXPECT_EQ(format_size(3072 * kGiB), "3072.00 GiB");
   EXPECT_EQ(format_size(kUnlimited), "17179869184.00 GiB");
 }
 
