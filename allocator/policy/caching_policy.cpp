@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 namespace fragscope::policy {
 
@@ -18,7 +19,7 @@ CachingPolicy::CachingPolicy(DeviceMemory& memory,
                              Observer* observer)
     : memory_(memory)
     , events_(events)
-    , options_(options)
+    , options_(std::move(options))
     , observer_(observer) {}
 
 // --- Handing out. --------------------------------------------------------------------------------
@@ -212,13 +213,13 @@ Block& CachingPolicy::hand_out(Block& found, const Request& request) {
   return *block;
 }
 
-// --- A miss: the attempts, in PyTorch's order.
-// ----------------------------------------------------
+// --- A miss: the attempts, in PyTorch's order. ---------------------------------------------------
 
 // The pool is not searched again after a release: a block that merged from freed neighbours
 // meanwhile is not used by this request, which may fail although an identical one right after it
 // would not.
 Block* CachingPolicy::serve_miss(Request& request) {
+  is_rejected_ = false;
   if (limit_ && options_.conf.garbage_collection_threshold > 0) collect_garbage();
   Block* block = from_device(request);
   if (is_rejected_) return nullptr;
@@ -266,15 +267,14 @@ bool CachingPolicy::is_rejected(const Request& request) const {
 Block* CachingPolicy::from_device(const Request& request) {
   if (PrivatePool* owner = request.pool->owner()) owner->is_source_empty = false;
   // By the plain segment's size, also where fewer pages would do.
-  is_rejected_ = false;
   if (is_over_limit(request.device_allocation)) {
     count_rule(Rule::kLimit);
     return nullptr;
   }
-  is_rejected_ = is_rejected(request);
-  if (is_rejected_) {
+  if (is_rejected(request)) {
     count_rule(Rule::kRejected);
     ++statistics_.num_oom_rejections;
+    is_rejected_ = true;
     return nullptr;
   }
   return request.expandable ? grow(request) : new_segment(request);
@@ -392,6 +392,7 @@ void CachingPolicy::complete_free(Block& block) {
   statistics_.active_bytes.subtract(size_class, block.size);
   statistics_.requested_bytes.subtract(size_class, block.requested_size);
 
+  const std::uint64_t requested_size = block.requested_size;
   std::int64_t split_blocks = 0;
   std::int64_t split_bytes = 0;
   Block* prev = can_merge(block, block.prev) ? block.prev : nullptr;
@@ -418,6 +419,7 @@ void CachingPolicy::complete_free(Block& block) {
   } else {
     block.pool->insert_free(block);
   }
+  whole->requested_size = requested_size;
   if (whole->is_split()) {
     ++split_blocks;
     split_bytes += static_cast<std::int64_t>(whole->size);
@@ -494,7 +496,7 @@ void CachingPolicy::end_capture() {
 }
 
 void CachingPolicy::defer_free(Block& block) {
-  DeferredFree& deferred = deferred_.emplace_back(&block);
+  deferred_.push_back({&block, {}});
   if (!options_.conf.graph_capture_record_stream_reuse) return;
   std::vector<CaptureNode> last_uses;
   const auto add = [&](StreamId stream) {
@@ -503,7 +505,7 @@ void CachingPolicy::defer_free(Block& block) {
     return ends.has_value();
   };
   if (add(block.stream) && std::ranges::all_of(block.used_on, add)) {
-    deferred.last_uses = std::move(last_uses);
+    deferred_.back().last_uses = std::move(last_uses);
   }
 }
 

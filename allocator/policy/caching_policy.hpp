@@ -84,7 +84,8 @@ class CachingPolicy {
   [[nodiscard]] const AllocationFailure& failure() const { return failure_; }
 
   /// False, with nothing done, if no block was handed out at this address. Cost: a lookup, and a
-  /// logarithmic one where the block does not merge in place; no heap allocation.
+  /// logarithmic one where the block does not merge in place; no heap allocation unless other
+  /// streams used the block.
   [[nodiscard]] bool free(Address address);
   /// The block that was handed out at this address; null if none was.
   [[nodiscard]] Block* find(Address address) const;
@@ -120,8 +121,8 @@ class CachingPolicy {
   void set_use_on_oom(PoolId id, bool use_on_oom);
   void set_no_split(PoolId id, bool no_split);
 
-  /// Where the current stream is in a capture no event is asked for and nothing of the default pool
-  /// goes back.
+  /// Where the current stream is in a capture no event is asked for, and the default pool gives
+  /// back oversize blocks and garbage only.
   void begin_capture() { ++captures_; }
   void end_capture();
 
@@ -230,7 +231,7 @@ class CachingPolicy {
   std::uint64_t segments_made_ = 0;
   Statistics statistics_;
   AllocationFailure failure_;
-  bool is_rejected_ = false;  // the last attempt to ask the device, by throw_on_cudamalloc_oom
+  bool is_rejected_ = false;  // an attempt of the last miss, by throw_on_cudamalloc_oom
 };
 
 }  // namespace fragscope::policy

@@ -20,9 +20,11 @@ Block* CachingPolicy::grow(const Request& request) {
   // Free, then unmapped, then free again: each step maps what follows and joins it. Pages of
   // earlier steps stay where a later one fails.
   while (block->size < request.size) {
+    Block* next = block->next;
+    // Only in address space that was too small, see new_address_space, and was mapped all the same.
+    if (next == nullptr) return nullptr;
     count_rule(Rule::kMapMore);
-    Block& next = *block->next;
-    block = map_pages(next, std::min(next.size, request.size - block->size));
+    block = map_pages(*next, std::min(next->size, request.size - block->size));
     if (block == nullptr) return nullptr;
   }
   return block;
@@ -56,9 +58,9 @@ void CachingPolicy::set_reserve_class(StreamId stream, std::string reserve_class
 }
 
 const std::string& CachingPolicy::reserve_class_of(StreamId stream) const {
-  static const std::string kNone;
+  static const std::string none;
   const auto tag = reserve_classes_.find(stream);
-  return tag == reserve_classes_.end() ? kNone : tag->second;
+  return tag == reserve_classes_.end() ? none : tag->second;
 }
 
 namespace {

@@ -10,15 +10,15 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
+namespace fragscope::fidelity {
 namespace {
-
-using namespace fragscope::fidelity;
 
 struct Arguments {
   std::string native;
@@ -94,7 +94,7 @@ bool run_file(Isolation& isolation, const std::string& path, bool keep_whole) {
 
 /// How often each rule was used; false if one was used less than `at_least` times.
 bool print_coverage(const Isolation& isolation, std::uint64_t at_least) {
-  using fragscope::policy::kRuleTexts;
+  using policy::kRuleTexts;
   bool is_enough = true;
   fmt::print("{:>12}  rule\n", "uses");
   for (std::size_t i = 0; i < kRuleTexts.size(); ++i) {
@@ -126,9 +126,8 @@ int run(const Arguments& arguments) {
   return is_equal && is_covered ? 0 : 1;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+/// The exit code.
+int read_and_run(int argc, char** argv) {
   Arguments arguments;
   CLI::App app{"Compares the policy with PyTorch's allocator, operation by operation."};
   app.add_option("--native", arguments.native, "library made by build_native.py")->required();
@@ -142,4 +141,16 @@ int main(int argc, char** argv) {
   app.add_option("programs", arguments.programs, "files with programs, in place of seeds");
   CLI11_PARSE(app, argc, argv);
   return run(arguments);
+}
+
+}  // namespace
+}  // namespace fragscope::fidelity
+
+int main(int argc, char** argv) {
+  try {
+    return fragscope::fidelity::read_and_run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "fidelity: %s\n", error.what());
+    return 2;
+  }
 }

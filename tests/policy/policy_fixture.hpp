@@ -21,7 +21,7 @@ class PolicyTest : public ::testing::Test {
   void TearDown() override { EXPECT_EQ(broken_invariant(policy()), ""); }
 
   /// A fresh policy; call before the first use of `policy()` if the default does not do.
-  void use(std::uint64_t device_bytes, PolicyOptions options = {}) {
+  void use(std::uint64_t device_bytes, const PolicyOptions& options = {}) {
     policy_.reset();
     device_.emplace(device_bytes);
     policy_.emplace(*device_, streams_, options);

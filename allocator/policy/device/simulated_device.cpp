@@ -13,12 +13,17 @@ SimulatedDevice::SimulatedDevice(std::uint64_t total_bytes, Address base, Simula
     , base_(base)
     , streams_(streams) {}
 
-Address SimulatedDevice::place(std::uint64_t size) {
+std::optional<Address> SimulatedDevice::place(std::uint64_t size) {
   Address at = base_;
+  Address hole_end = base_ + kAddressSpace;
   for (const auto& [start, length] : ranges_) {
-    if (start - at >= size) break;
+    if (start - at >= size) {
+      hole_end = start;
+      break;
+    }
     at = round_up(start + length, kRoundLarge);
   }
+  if (hole_end - at < size) return std::nullopt;
   ranges_.emplace(at, size);
   return at;
 }
@@ -41,8 +46,11 @@ bool SimulatedDevice::take(Fault kind, std::uint64_t size) {
 }
 
 std::optional<Address> SimulatedDevice::allocate(std::uint64_t size) {
-  if (!take(Fault::kAllocate, round_up(size, kRoundLarge))) return std::nullopt;
-  return place(size);
+  const std::uint64_t pages = round_up(size, kRoundLarge);
+  if (!take(Fault::kAllocate, pages)) return std::nullopt;
+  const auto address = place(size);
+  if (!address) used_bytes_ -= pages;
+  return address;
 }
 
 void SimulatedDevice::free(Address address, std::uint64_t size) {
@@ -73,8 +81,8 @@ void SimulatedDevice::release(Address address, std::uint64_t /*size*/) {
 }
 
 Capacity SimulatedDevice::capacity() const {
-  const std::uint64_t taken = used_bytes_ + outside_bytes_;
-  return {total_bytes_ - std::min(total_bytes_, taken), total_bytes_};
+  const std::uint64_t left = total_bytes_ - used_bytes_;
+  return {left - std::min(left, outside_bytes_), total_bytes_};
 }
 
 void SimulatedDevice::set_outside_bytes(std::uint64_t bytes) {
@@ -114,7 +122,8 @@ bool SimulatedStreams::precede(const std::vector<CaptureNode>& nodes, StreamId s
     const CaptureNode node = open.back();
     open.pop_back();
     if (!before.insert(node).second) continue;
-    open.insert(open.end(), nodes_[node].begin(), nodes_[node].end());
+    const std::set<CaptureNode>& inputs = nodes_[node - first_node_];
+    open.insert(open.end(), inputs.begin(), inputs.end());
   }
   return std::ranges::all_of(nodes, [&](CaptureNode node) { return before.contains(node); });
 }
@@ -127,11 +136,12 @@ void SimulatedStreams::join_capture(StreamId stream, StreamId joining) {
 void SimulatedStreams::capture_work(StreamId stream) {
   std::set<CaptureNode>& ends = captured_.at(stream);
   nodes_.push_back(std::move(ends));
-  ends = {nodes_.size() - 1};
+  ends = {first_node_ + nodes_.size() - 1};
 }
 
 void SimulatedStreams::end_capture() {
   captured_.clear();
+  first_node_ += nodes_.size();
   nodes_.clear();
 }
 

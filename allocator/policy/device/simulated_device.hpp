@@ -43,17 +43,20 @@ class SimulatedStreams final : public StreamEvents {
  private:
   StreamId current_ = 0;
   std::map<StreamId, std::set<CaptureNode>> captured_;  // with the nodes their work ends in
-  std::vector<std::set<CaptureNode>> nodes_;            // what each depends on
+  std::vector<std::set<CaptureNode>> nodes_;            // what each of this capture depends on
+  CaptureNode first_node_ = 0;  // of this capture; whoever still holds an older one must not err
   std::set<StreamId> held_;
   std::map<EventId, StreamId> open_;
   EventId next_ = 0;
 };
 
 /// First fit, ascending: a range goes to the lowest address, a multiple of 2 MiB, from which it is
-/// free. Segments and reservations share one address space; only segments, in whole pages of 2 MiB,
-/// and mapped pages count as used memory.
+/// free. Segments and reservations share one address space of 64 TiB; only segments, in whole pages
+/// of 2 MiB, and mapped pages count as used memory.
 class SimulatedDevice final : public DeviceMemory {
  public:
+  static constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 46;
+
   /// `streams`, where given, are those of this device: giving a segment back waits for all of them,
   /// as cudaFree does.
   explicit SimulatedDevice(std::uint64_t total_bytes,
@@ -84,7 +87,7 @@ class SimulatedDevice final : public DeviceMemory {
     bool onward = false;
   };
 
-  [[nodiscard]] Address place(std::uint64_t size);
+  [[nodiscard]] std::optional<Address> place(std::uint64_t size);
   [[nodiscard]] bool take(Fault kind, std::uint64_t size);
 
   std::uint64_t total_bytes_;

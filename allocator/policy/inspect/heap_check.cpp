@@ -29,10 +29,15 @@ class HeapChecker {
       , blocks_(policy.blocks()) {}
 
   [[nodiscard]] std::string run() {
+    const Block* below = nullptr;
     for (const Block* block : blocks_) {
       check_block(*block);
       check_neighbours(*block);
+      expect(below == nullptr || block->address - below->address >= below->size,
+             *block,
+             "overlaps the one below");
       add(*block);
+      below = block;
     }
     check_sets();
     check_statistics();

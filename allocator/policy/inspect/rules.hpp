@@ -86,20 +86,17 @@ enum class Rule : std::uint8_t {
 #undef FRAGSCOPE_RULE_NAME
 };
 
-#define FRAGSCOPE_RULE_ONE(name, number, text) +1
-inline constexpr std::size_t kRuleCount = 0 FRAGSCOPE_RULES(FRAGSCOPE_RULE_ONE);
-#undef FRAGSCOPE_RULE_ONE
-
 struct RuleText {
   std::string_view number;
   std::string_view text;
 };
 
-inline constexpr std::array<RuleText, kRuleCount> kRuleTexts = {{
+inline constexpr auto kRuleTexts = std::to_array<RuleText>({
 #define FRAGSCOPE_RULE_TEXT(name, number, text) {number, text},
     FRAGSCOPE_RULES(FRAGSCOPE_RULE_TEXT)
 #undef FRAGSCOPE_RULE_TEXT
-}};
+});
+inline constexpr std::size_t kRuleCount = kRuleTexts.size();
 
 #ifdef FRAGSCOPE_COUNT_RULES
 inline constexpr bool kCountsRules = true;

@@ -279,7 +279,7 @@ class Generator {
 
   void add_settings() {
     std::string text;
-    const auto maybe = [&](std::string setting) {
+    const auto maybe = [&](std::string_view setting) {
       if (!dice_.one_in(3)) return;
       if (!text.empty()) text += ',';
       text += setting;

@@ -254,9 +254,10 @@ void PolicySide::observe(Observation& observation) {
     state.is_expandable = segment.is_expandable;
     state.first_block = static_cast<std::uint32_t>(observation.blocks.size());
     state.block_count = static_cast<std::uint32_t>(segment.blocks.size());
-    for (const policy::BlockSnapshot& block : segment.blocks)
+    for (const policy::BlockSnapshot& block : segment.blocks) {
       observation.blocks.push_back(
           {block.size, block.requested_size, block.is_allocated, block.is_active});
+    }
   }
   FRAGSCOPE_CHECK(policy::broken_invariant(policy_).empty());
 }
