@@ -4,7 +4,6 @@
 #include "allocator/policy/caching_policy.hpp"
 
 #include "allocator/policy/inspect/rules.hpp"
-#include "trace/check.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -41,7 +40,6 @@ void count_sizes(std::uint64_t bytes, std::uint64_t size, const SizeRules& rules
 }  // namespace
 
 Block* CachingPolicy::allocate(std::uint64_t bytes, StreamId stream) {
-  FRAGSCOPE_DCHECK(bytes > 0);
   if (bytes >= kTooLarge) {
     count_rule(Rule::kBeyondAnExbibyte);
     failure_ = {};
@@ -88,10 +86,10 @@ PrivatePool* CachingPolicy::private_pool_for(StreamId stream) {
   const bool first_wins = options_.version == TorchVersion::kTorch26;
   if (first_wins) {
     const auto scope = std::ranges::find_if(scopes_, accepts);
-    return scope == scopes_.end() ? nullptr : private_pools_.at(scope->id).get();
+    return scope == scopes_.end() ? nullptr : find_pool(scope->id);
   }
   const auto scope = std::find_if(scopes_.rbegin(), scopes_.rend(), accepts);
-  return scope == scopes_.rend() ? nullptr : private_pools_.at(scope->id).get();
+  return scope == scopes_.rend() ? nullptr : find_pool(scope->id);
 }
 
 BlockPool& CachingPolicy::pool_for(SizeClass size_class, StreamId stream) {
@@ -490,9 +488,10 @@ void CachingPolicy::process_events() {
   }
 }
 
-void CachingPolicy::end_capture() {
-  FRAGSCOPE_CHECK(captures_ > 0);
+bool CachingPolicy::end_capture() {
+  if (captures_ == 0) return false;
   --captures_;
+  return true;
 }
 
 void CachingPolicy::defer_free(Block& block) {
@@ -557,12 +556,12 @@ void CachingPolicy::begin_allocate_to_pool(PoolId id, StreamFilter filter) {
   scopes_.push_back({id, std::move(filter)});
 }
 
-void CachingPolicy::end_allocate_to_pool(PoolId id) {
+bool CachingPolicy::end_allocate_to_pool(PoolId id) {
   const auto scope = std::find_if(
       scopes_.rbegin(), scopes_.rend(), [id](const Scope& open) { return open.id == id; });
-  FRAGSCOPE_CHECK(scope != scopes_.rend());
+  if (scope == scopes_.rend()) return false;
   scopes_.erase(std::next(scope).base());
-  if (!options_.conf.graph_capture_record_stream_reuse) return;
+  if (!options_.conf.graph_capture_record_stream_reuse) return true;
   // Frees of the pool's blocks need not wait for the next request.
   std::vector<DeferredFree> others;
   for (DeferredFree& deferred : std::exchange(deferred_, {})) {
@@ -574,20 +573,31 @@ void CachingPolicy::end_allocate_to_pool(PoolId id) {
     }
   }
   deferred_ = std::move(others);
+  return true;
 }
 
-void CachingPolicy::release_pool(PoolId id) {
-  PrivatePool& pool = *private_pools_.at(id);
-  FRAGSCOPE_CHECK(pool.use_count > 0);
-  --pool.use_count;
+PrivatePool* CachingPolicy::find_pool(PoolId id) {
+  const auto pool = private_pools_.find(id);
+  return pool == private_pools_.end() ? nullptr : pool->second.get();
 }
 
-void CachingPolicy::set_use_on_oom(PoolId id, bool use_on_oom) {
-  private_pools_.at(id)->use_on_oom = use_on_oom;
+bool CachingPolicy::release_pool(PoolId id) {
+  PrivatePool* pool = find_pool(id);
+  if (pool == nullptr || pool->use_count == 0) return false;
+  --pool->use_count;
+  return true;
 }
 
-void CachingPolicy::set_no_split(PoolId id, bool no_split) {
-  private_pools_.at(id)->no_split = no_split;
+bool CachingPolicy::set_use_on_oom(PoolId id, bool use_on_oom) {
+  PrivatePool* pool = find_pool(id);
+  if (pool != nullptr) pool->use_on_oom = use_on_oom;
+  return pool != nullptr;
+}
+
+bool CachingPolicy::set_no_split(PoolId id, bool no_split) {
+  PrivatePool* pool = find_pool(id);
+  if (pool != nullptr) pool->no_split = no_split;
+  return pool != nullptr;
 }
 
 // --- Books. --------------------------------------------------------------------------------------

@@ -115,16 +115,19 @@ class CachingPolicy {
   /// Routes requests on streams that `filter` accepts to the pool, which is made if it is new and
   /// gets one more user. Of several scopes the one opened last is asked first (2.6: the first).
   void begin_allocate_to_pool(PoolId id, StreamFilter filter);
-  void end_allocate_to_pool(PoolId id);
+  // The four below give false, with nothing done, for a pool that is not known, not open, or has no
+  // user.
+  bool end_allocate_to_pool(PoolId id);
   /// One user less; without users its cached segments may go back.
-  void release_pool(PoolId id);
-  void set_use_on_oom(PoolId id, bool use_on_oom);
-  void set_no_split(PoolId id, bool no_split);
+  bool release_pool(PoolId id);
+  bool set_use_on_oom(PoolId id, bool use_on_oom);
+  bool set_no_split(PoolId id, bool no_split);
 
   /// Where the current stream is in a capture no event is asked for, and the default pool gives
   /// back oversize blocks and garbage only.
   void begin_capture() { ++captures_; }
-  void end_capture();
+  /// False if none is underway.
+  bool end_capture();
 
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
   [[nodiscard]] Statistics& statistics() { return statistics_; }
@@ -159,6 +162,7 @@ class CachingPolicy {
 
   // Finding a block.
   [[nodiscard]] BlockPool& pool_for(SizeClass size_class, StreamId stream);
+  [[nodiscard]] PrivatePool* find_pool(PoolId id);
   [[nodiscard]] PrivatePool* private_pool_for(StreamId stream);
   [[nodiscard]] Block* find_free(const Request& request);
   [[nodiscard]] Block* serve_miss(Request& request);

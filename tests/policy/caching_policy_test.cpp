@@ -233,6 +233,20 @@ TEST_F(PoolTest, KeepsItsMemoryToItself) {
   EXPECT_EQ(policy().held_bytes(), 2 * kMiB);
 }
 
+// The allocator runs inside the user's job: a call that makes no sense must not end it.
+TEST_F(PoolTest, WhatIsNotOpenIsNotEnded) {
+  const PoolId unknown{0, 9};
+  EXPECT_FALSE(policy().end_allocate_to_pool(unknown));
+  EXPECT_FALSE(policy().release_pool(unknown));
+  EXPECT_FALSE(policy().set_use_on_oom(unknown, true));
+  EXPECT_FALSE(policy().set_no_split(unknown, true));
+  EXPECT_FALSE(policy().end_capture());
+  EXPECT_FALSE(policy().free(kBase));
+  policy().create_pool({0, 1});
+  EXPECT_TRUE(policy().release_pool({0, 1}));
+  EXPECT_FALSE(policy().release_pool({0, 1}));
+}
+
 TEST_F(PoolTest, TheScopeOpenedLastIsAskedFirst) {
   for (const auto& [version, owner] : {std::pair{TorchVersion::kTorch215, PoolId{0, 2}},
                                        std::pair{TorchVersion::kTorch26, PoolId{0, 1}}}) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <span>
 
 namespace fragscope::fidelity {
 namespace {
@@ -63,10 +64,10 @@ std::optional<Operation> read_operation(std::string_view line) {
   if (form == kForms.end()) return std::nullopt;
   Operation operation;
   operation.kind = form->kind;
-  std::uint64_t* const numbers[] = {&operation.first, &operation.second, &operation.third};
-  for (std::size_t i = 0; i < form->numbers; ++i) {
+  std::uint64_t* const places[] = {&operation.first, &operation.second, &operation.third};
+  for (std::uint64_t* const place : std::span(places).first(form->numbers)) {
     const std::string_view word = next_word(line);
-    const auto [end, error] = std::from_chars(word.begin(), word.end(), *numbers[i]);
+    const auto [end, error] = std::from_chars(word.begin(), word.end(), *place);
     if (error != std::errc{} || end != word.end()) return std::nullopt;
   }
   if (form->has_text && !line.empty()) operation.text = line.substr(1);
