@@ -18,6 +18,8 @@ namespace fragscope::fidelity {
 namespace {
 
 constexpr std::size_t kTextBytes = 1 << 18;
+/// A program takes a fraction of a second; one that hangs ends by a signal, and is a difference.
+constexpr unsigned kMostSeconds = 120;
 
 /// What the child tells, in memory that both see.
 struct Report {
@@ -29,6 +31,7 @@ struct Report {
 };
 
 void run_child(const Program& program, MakeNativeAllocator make_allocator, Report& report) {
+  alarm(kMostSeconds);
   NativeAllocator* allocator = make_allocator();
   if (allocator == nullptr) _exit(2);
   allocator->start_events();
