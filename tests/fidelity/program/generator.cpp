@@ -66,7 +66,8 @@ class Generator {
     regime_.has_neighbours = dice_.one_in(3);
     regime_.has_limits = dice_.one_in(2);
     regime_.changes_settings = dice_.one_in(2);
-    if (dice_.one_in(2)) regime_.max_split_mb = 64 + dice_.below(100);
+    // 2.6 reads blocks that it has just given back, and then crashes now and then.
+    if (dice_.one_in(2) && !options.is_old) regime_.max_split_mb = 64 + dice_.below(100);
     regime_.is_expandable = dice_.one_in(3);
   }
 
