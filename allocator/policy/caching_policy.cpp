@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handing blocks out and taking them back. What happens on a miss is in the files beside:
-// cache_release.cpp and expandable_segments.cpp.
+// Handing blocks out and taking them back. In the files beside: what happens on a miss
+// (cache_release.cpp, expandable_segments.cpp), frees that have to wait (pending_frees.cpp), and
+// private pools (private_pools.cpp).
 #include "allocator/policy/caching_policy.hpp"
 
 #include "allocator/policy/inspect/rules.hpp"
@@ -344,18 +345,6 @@ Block* CachingPolicy::find(Address address) const {
   return place == handed_out_.end() ? nullptr : place->second;
 }
 
-void CachingPolicy::record_stream(Block& block, StreamId stream) {
-  if (stream == block.stream) {
-    count_rule(Rule::kOwnStreamUse);
-    return;
-  }
-  const auto add = [stream](std::vector<StreamId>& streams) {
-    if (std::ranges::count(streams, stream) == 0) streams.push_back(stream);
-  };
-  add(block.used_on);
-  if (is_capturing()) add(used_in_capture_[&block]);
-}
-
 bool CachingPolicy::free(Address address) {
   const auto place = handed_out_.find(address);
   if (place == handed_out_.end()) return false;
@@ -457,147 +446,6 @@ void CachingPolicy::merge_neighbours(Block& block) {
     }
     absorb(block, *neighbour);
   }
-}
-
-void CachingPolicy::insert_events(Block& block) {
-  for (const StreamId stream : block.used_on) {
-    ++block.open_events;
-    pending_[stream].push_back({events_.record(stream), &block});
-  }
-  block.used_on.clear();
-}
-
-bool CachingPolicy::is_capturing() const {
-  if (options_.version == TorchVersion::kTorch26) return captures_ > 0 || !scopes_.empty();
-  return captures_ > 0 && events_.is_capturing();
-}
-
-void CachingPolicy::process_events() {
-  count_rule(Rule::kAsksForEvents);
-  if (!deferred_.empty()) insert_deferred_events();
-  for (auto queue = pending_.begin(); queue != pending_.end();) {
-    auto& events = queue->second;
-    while (!events.empty() && events_.is_done(events.front().event)) {
-      count_rule(Rule::kEventDone);
-      Block& block = *events.front().block;
-      events.pop_front();
-      if (--block.open_events == 0) complete_free(block);
-    }
-    if (!events.empty()) count_rule(Rule::kEventOpen);
-    queue = events.empty() ? pending_.erase(queue) : std::next(queue);
-  }
-}
-
-bool CachingPolicy::end_capture() {
-  if (captures_ == 0) return false;
-  --captures_;
-  return true;
-}
-
-void CachingPolicy::defer_free(Block& block) {
-  deferred_.push_back({&block, {}});
-  if (!options_.conf.graph_capture_record_stream_reuse) return;
-  std::vector<CaptureNode> last_uses;
-  const auto add = [&](StreamId stream) {
-    const auto ends = events_.capture_ends(stream);
-    if (ends) last_uses.insert(last_uses.end(), ends->begin(), ends->end());
-    return ends.has_value();
-  };
-  if (add(block.stream) && std::ranges::all_of(block.used_on, add)) {
-    deferred_.back().last_uses = std::move(last_uses);
-  }
-}
-
-// What is captured on the stream from now on runs after all uses of such a block.
-void CachingPolicy::free_deferred(StreamId stream) {
-  std::erase_if(deferred_, [&](const DeferredFree& deferred) {
-    Block& block = *deferred.block;
-    if (block.stream != stream || deferred.last_uses.empty() ||
-        !events_.precede(deferred.last_uses, stream)) {
-      return false;
-    }
-    count_rule(Rule::kReuseInCapture);
-    block.used_on.clear();
-    complete_free(block);
-    return true;
-  });
-}
-
-void CachingPolicy::insert_deferred_events() {
-  for (const DeferredFree& deferred : std::exchange(deferred_, {}))
-    end_deferral(*deferred.block);
-}
-
-void CachingPolicy::end_deferral(Block& block) {
-  // What a capture recorded was over when the capture was: nothing waits for it.
-  if (const auto used = used_in_capture_.find(&block); used != used_in_capture_.end()) {
-    std::erase_if(block.used_on,
-                  [&](StreamId stream) { return std::ranges::count(used->second, stream) > 0; });
-    used_in_capture_.erase(used);
-    count_rule(Rule::kForgetsCaptureUse);
-  }
-  insert_events(block);
-  if (block.open_events == 0) complete_free(block);
-}
-
-// --- Pools. --------------------------------------------------------------------------------------
-
-void CachingPolicy::create_pool(PoolId id, DeviceMemory* source) {
-  auto& pool = private_pools_[id];
-  if (pool == nullptr) {
-    pool = std::make_unique<PrivatePool>(id, source);
-  } else {
-    ++pool->use_count;
-  }
-}
-
-void CachingPolicy::begin_allocate_to_pool(PoolId id, StreamFilter filter) {
-  create_pool(id);
-  scopes_.push_back({id, std::move(filter)});
-}
-
-bool CachingPolicy::end_allocate_to_pool(PoolId id) {
-  const auto scope = std::find_if(
-      scopes_.rbegin(), scopes_.rend(), [id](const Scope& open) { return open.id == id; });
-  if (scope == scopes_.rend()) return false;
-  scopes_.erase(std::next(scope).base());
-  if (!options_.conf.graph_capture_record_stream_reuse) return true;
-  // Frees of the pool's blocks need not wait for the next request.
-  std::vector<DeferredFree> others;
-  for (DeferredFree& deferred : std::exchange(deferred_, {})) {
-    const PrivatePool* owner = deferred.block->pool->owner();
-    if (owner != nullptr && owner->id == id) {
-      end_deferral(*deferred.block);
-    } else {
-      others.push_back(std::move(deferred));
-    }
-  }
-  deferred_ = std::move(others);
-  return true;
-}
-
-PrivatePool* CachingPolicy::find_pool(PoolId id) {
-  const auto pool = private_pools_.find(id);
-  return pool == private_pools_.end() ? nullptr : pool->second.get();
-}
-
-bool CachingPolicy::release_pool(PoolId id) {
-  PrivatePool* pool = find_pool(id);
-  if (pool == nullptr || pool->use_count == 0) return false;
-  --pool->use_count;
-  return true;
-}
-
-bool CachingPolicy::set_use_on_oom(PoolId id, bool use_on_oom) {
-  PrivatePool* pool = find_pool(id);
-  if (pool != nullptr) pool->use_on_oom = use_on_oom;
-  return pool != nullptr;
-}
-
-bool CachingPolicy::set_no_split(PoolId id, bool no_split) {
-  PrivatePool* pool = find_pool(id);
-  if (pool != nullptr) pool->no_split = no_split;
-  return pool != nullptr;
 }
 
 // --- Books. --------------------------------------------------------------------------------------
