@@ -31,6 +31,8 @@ void CachingPolicy::wait_for_events() {
 }
 
 void CachingPolicy::release_cached() {
+  const std::uint64_t held_before = held_bytes_;
+  const std::int64_t count_before = statistics_.num_device_free;
   if (is_capturing()) {
     count_rule(Rule::kKeepDefaultInCapture);
   } else {
@@ -54,6 +56,10 @@ void CachingPolicy::release_cached() {
     if (is_empty) count_rule(Rule::kForgetPool);
     pool = is_empty ? private_pools_.erase(pool) : std::next(pool);
   }
+  if (observer_ == nullptr) return;
+  observer_->on_cache_release(
+      held_before - held_bytes_,
+      static_cast<std::uint64_t>(statistics_.num_device_free - count_before));
 }
 
 void CachingPolicy::release_blocks(BlockPool& pool) {

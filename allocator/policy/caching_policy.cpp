@@ -228,6 +228,7 @@ Block* CachingPolicy::serve_miss(Request& request) {
     count_rule(Rule::kNoRetryInCapture);
   } else if (block == nullptr) {
     count_rule(Rule::kRetry);
+    if (observer_ != nullptr) observer_->on_retry(request.device_allocation, request.stream);
     release_cached();
     ++statistics_.num_alloc_retries;
     block = from_device(request);
@@ -334,8 +335,7 @@ void CachingPolicy::report_failure(const Request& request) {
   ++statistics_.num_ooms;
   if (observer_ == nullptr) return;
   const PrivatePool* owner = request.pool->owner();
-  observer_->on_out_of_memory(
-      request.size, request.stream, owner == nullptr ? PoolId{} : owner->id, failure_.capacity);
+  observer_->on_out_of_memory(failure_, request.stream, owner == nullptr ? PoolId{} : owner->id);
 }
 
 // --- Taking back. --------------------------------------------------------------------------------
@@ -470,12 +470,17 @@ void CachingPolicy::set_memory_fraction(double fraction) {
   const double total = static_cast<double>(memory_.capacity().total_bytes);
   const double allowed = fraction * total;
   if (options_.version == TorchVersion::kTorch26) {
-    limit_ = static_cast<std::uint64_t>(allowed);
+    set_limit(static_cast<std::uint64_t>(allowed));
   } else if (fraction < 1) {
-    limit_ = static_cast<std::uint64_t>(std::round(allowed));
+    set_limit(static_cast<std::uint64_t>(std::round(allowed)));
   } else {
-    limit_.reset();
+    set_limit(std::nullopt);
   }
+}
+
+void CachingPolicy::set_limit(std::optional<std::uint64_t> bytes) {
+  limit_ = bytes;
+  if (observer_ != nullptr) observer_->on_limit(bytes);
 }
 
 void CachingPolicy::count_held(const Block& block, std::int64_t bytes) {
@@ -497,13 +502,8 @@ void CachingPolicy::count_inactive(const Block& block, std::int64_t blocks, std:
 
 std::vector<const Block*> CachingPolicy::blocks() const {
   std::vector<const Block*> all;
-  const auto add_chain = [&all](const Block& first) {
-    for (const Block* block = &first; block != nullptr; block = block->next)
-      all.push_back(block);
-  };
-  store_.visit_used([&](const Block& block) {
-    if (block.prev == nullptr) add_chain(block);
-  });
+  all.reserve(block_count());
+  visit_blocks([&all](const Block& block) { all.push_back(&block); });
   std::ranges::sort(all, {}, &Block::address);
   return all;
 }

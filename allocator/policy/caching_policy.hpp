@@ -100,7 +100,7 @@ class CachingPolicy {
   /// none; up to 2.9 it is a limit too, and there is no way back to none.
   void set_memory_fraction(double fraction);
   /// The same as bytes; none: no limit.
-  void set_limit(std::optional<std::uint64_t> bytes) { limit_ = bytes; }
+  void set_limit(std::optional<std::uint64_t> bytes);
   [[nodiscard]] std::optional<std::uint64_t> limit() const { return limit_; }
   void set_options(const PolicyOptions& options) { options_ = options; }
   /// Expandable segments that the stream gets from now on reserve what the options say for this
@@ -128,6 +128,7 @@ class CachingPolicy {
   void begin_capture() { ++captures_; }
   /// False if none is underway.
   bool end_capture();
+  [[nodiscard]] bool is_capture_underway() const { return captures_ > 0; }
 
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
   [[nodiscard]] Statistics& statistics() { return statistics_; }
@@ -136,6 +137,16 @@ class CachingPolicy {
 
   /// Every block, also free and unmapped ones, by address. Cost: linear; for snapshots and checks.
   [[nodiscard]] std::vector<const Block*> blocks() const;
+  /// Calls `visit` with every block: segment by segment in no order, within each by address.
+  template <class Visit>
+  void visit_blocks(Visit visit) const {
+    store_.visit_used([&visit](const Block& first) {
+      if (first.prev != nullptr) return;
+      for (const Block* block = &first; block != nullptr; block = block->next)
+        visit(*block);
+    });
+  }
+  [[nodiscard]] std::size_t block_count() const { return store_.used_count(); }
 
  private:
   struct Request {

@@ -139,11 +139,11 @@ Block* CachingPolicy::map_pages(Block& block, std::uint64_t size) {
   }
   block.mapped = true;
   segment.mapped_bytes += mapped;
-  merge_neighbours(block);
-  block.pool->insert_free(block);
   count_held(block, static_cast<std::int64_t>(mapped));
   ++statistics_.num_device_alloc;
   if (observer_ != nullptr) observer_->on_segment_map(block, start, mapped);
+  merge_neighbours(block);
+  block.pool->insert_free(block);
   return &block;
 }
 
@@ -167,15 +167,18 @@ void CachingPolicy::unmap_pages(Block& block) {
     front.next = &block;
     if (front.prev != nullptr) front.prev->next = &front;
     block.prev = &front;
+    block.address = begin;
+    block.size -= in_front;
     pool.insert_free(front);
+    if (observer_ != nullptr) observer_->on_split(front, block);
   }
   if (const std::uint64_t behind = block.address + block.size - end; behind > 0) {
     Block& back = make_like(block, end, behind);
     insert_after(block, back);
+    block.size = end - begin;
     pool.insert_free(back);
+    if (observer_ != nullptr) observer_->on_split(block, back);
   }
-  block.address = begin;
-  block.size = end - begin;
   memory_.unmap(begin, end - begin);
   block.mapped = false;
   segment.mapped_bytes -= end - begin;

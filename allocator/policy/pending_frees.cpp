@@ -18,6 +18,7 @@ void CachingPolicy::record_stream(Block& block, StreamId stream) {
     if (std::ranges::count(streams, stream) == 0) streams.push_back(stream);
   };
   add(block.used_on);
+  if (observer_ != nullptr) observer_->on_record_stream(block, stream);
   if (is_capturing()) add(used_in_capture_[&block]);
 }
 

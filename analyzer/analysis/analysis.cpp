@@ -3,6 +3,7 @@
 
 #include "analyzer/analysis/device_facts.hpp"
 #include "analyzer/analysis/trust_signals.hpp"
+#include "analyzer/model/timeline.hpp"
 #include "analyzer/recording/byte_size.hpp"
 
 #include <fmt/format.h>
@@ -17,10 +18,9 @@
 namespace fragscope::analysis {
 namespace {
 
-using model::Action;
 using model::EventIndex;
 using model::HeapState;
-using model::Timeline;
+using model::History;
 using verdict::Question;
 
 // Judging one failure costs a few passes over the blocks. This many block visits take some ten
@@ -45,39 +45,37 @@ std::string list_of(const std::vector<std::int32_t>& devices) {
 /// A question and the target state it is judged on.
 struct Task {
   Question question;
-  EventIndex target = 0;  ///< The state before this event.
-  verdict::Fact free;
+  EventIndex target = 0;          ///< The state before this event.
+  verdict::DeviceFacts recorded;  ///< What the recording says of the device.
 };
 
 class Analyzer {
  public:
-  Analyzer(const model::Recording& recording, const Options& options)
+  /// `histories`: by device, one for each that has a segment or an event.
+  Analyzer(const model::Recording& recording, const Histories& histories, const Options& options)
       : recording_(recording)
+      , histories_(histories)
       , options_(options)
-      , rules_(recording.settings.rules) {}
+      , rules_(recording.settings.rules) {
+    for (const auto& history : histories_)
+      devices_.push_back(history->device());
+  }
 
-  [[nodiscard]] Result<Analysis> run() {
-    out_.rounding_rule = model::find_rounding_rule(recording_);
-    devices_ = devices_of(recording_);
+  [[nodiscard]] Result<Analysis> run(model::RoundingRule rule,
+                                     std::vector<model::TrustSignal> trust) {
+    out_.rounding_rule = rule;
+    out_.trust = std::move(trust);
     if (options_.device && std::ranges::count(devices_, *options_.device) == 0) {
       return failure(
           ErrorCode::kUsage,
           fmt::format(
               "no device {} in this recording; it has: {}", *options_.device, list_of(devices_)));
     }
-    for (const std::int32_t device : devices_) {
-      timelines_.push_back(std::make_unique<Timeline>(recording_, device, out_.rounding_rule));
-    }
-    add_file_signals(recording_, out_.rounding_rule, out_.trust);
-    out_.trust.insert(out_.trust.begin(), recording_.trust.begin(), recording_.trust.end());
-    for (const auto& timeline : timelines_) {
-      add_trace_signals(*timeline, last_failure_of(*timeline), out_.trust);
-    }
     const Result<std::vector<Task>> tasks =
         options_.request_bytes ? asked_task() : recorded_tasks();
     if (!tasks) return tl::unexpected<Error>(tasks.error());
-    for (const auto& timeline : timelines_) {
-      const Result<void> reported = report_device(*timeline, *tasks);
+    for (const auto& history : histories_) {
+      const Result<void> reported = report_device(*history, *tasks);
       if (!reported) return tl::unexpected<Error>(reported.error());
     }
     note_unmatched_log();
@@ -85,30 +83,33 @@ class Analyzer {
   }
 
  private:
-  [[nodiscard]] static std::vector<EventIndex> failures_of(const Timeline& timeline) {
-    std::vector<EventIndex> failures;
-    const auto events = timeline.events();
-    for (std::size_t index = 0; index < events.size(); ++index) {
-      if (events[index].action == Action::kOom) failures.push_back(static_cast<EventIndex>(index));
-    }
-    return failures;
+  [[nodiscard]] static verdict::Fact fact(std::optional<std::uint64_t> bytes, const char* source) {
+    return bytes ? verdict::Fact{model::exactly(*bytes), source} : verdict::Fact{};
   }
 
-  [[nodiscard]] static std::optional<EventIndex> last_failure_of(const Timeline& timeline) {
-    const auto failures = failures_of(timeline);
-    return failures.empty() ? std::nullopt : std::optional(failures.back());
+  /// What is known at any moment.
+  [[nodiscard]] verdict::DeviceFacts standing_facts() const {
+    verdict::DeviceFacts facts;
+    facts.total = fact(recording_.settings.device_total_bytes, "the recording's header");
+    facts.limit = fact(recording_.settings.limit_bytes, "the recorded limit");
+    return facts;
   }
 
-  [[nodiscard]] static Task task_at_failure(const Timeline& timeline, EventIndex index) {
-    const model::Event& event = timeline.events()[static_cast<std::size_t>(index)];
+  [[nodiscard]] Task task_at_failure(const History& history,
+                                     const model::FailedRequest& failed) const {
     Task task;
-    task.target = index;
-    task.question.device = timeline.device();
-    task.question.event = index;
-    task.question.time_us = event.time_us;
-    if (event.has_address) {
-      task.free = {model::exactly(event.address), "the oom entry of the trace (cudaMemGetInfo)"};
+    task.target = failed.event;
+    task.question.device = history.device();
+    task.question.event = failed.event;
+    task.question.time_us = failed.time_us;
+    task.recorded = standing_facts();
+    task.recorded.free =
+        fact(failed.device_free_bytes, "the oom entry of the trace (cudaMemGetInfo)");
+    if (failed.device_total_bytes) {
+      task.recorded.total =
+          fact(failed.device_total_bytes, "the recording at the failure (cudaMemGetInfo)");
     }
+    if (failed.limit_bytes) task.recorded.limit = fact(failed.limit_bytes, "the recorded limit");
     return task;
   }
 
@@ -117,17 +118,17 @@ class Analyzer {
     if (!named_pool) return tl::unexpected<Error>(named_pool.error());
     std::vector<Task> tasks;
     bool pool_is_assumed = false;
-    for (const auto& timeline : timelines_) {
-      if (options_.device && *options_.device != timeline->device()) continue;
-      for (const EventIndex index : failures_of(*timeline)) {
-        const model::Event& event = timeline->events()[static_cast<std::size_t>(index)];
-        Task task = task_at_failure(*timeline, index);
+    for (const auto& history : histories_) {
+      if (options_.device && *options_.device != history->device()) continue;
+      for (const model::FailedRequest& failed : history->failed_requests()) {
+        Task task = task_at_failure(*history, failed);
         task.question.recorded = true;
-        task.question.size_bytes = std::max<std::uint64_t>(event.size_bytes, 1);
-        task.question.stream = event.stream;
-        pool_is_assumed |= event.pool == model::kUnknownPool;
-        task.question.pool = event.pool == model::kUnknownPool ? *named_pool : event.pool;
-        task.question.stack = event.stack;
+        task.question.size_bytes = std::max<std::uint64_t>(failed.size_bytes, 1);
+        task.question.asked_bytes = failed.asked_bytes;
+        task.question.stream = failed.stream;
+        pool_is_assumed |= failed.pool == model::kUnknownPool;
+        task.question.pool = failed.pool == model::kUnknownPool ? *named_pool : failed.pool;
+        task.question.stack = failed.stack;
         tasks.push_back(std::move(task));
       }
     }
@@ -139,18 +140,18 @@ class Analyzer {
     return tasks;
   }
 
-  [[nodiscard]] Result<const Timeline*> asked_timeline(Moment::Kind kind) const {
+  [[nodiscard]] Result<const History*> asked_history(Moment::Kind kind) const {
     if (options_.device) {
       const auto at = std::ranges::find(devices_, *options_.device) - devices_.begin();
-      return timelines_[static_cast<std::size_t>(at)].get();
+      return histories_[static_cast<std::size_t>(at)].get();
     }
-    if (timelines_.size() == 1) return timelines_.front().get();
+    if (histories_.size() == 1) return histories_.front().get();
     if (kind == Moment::Kind::kOom) {
-      const Timeline* only = nullptr;
-      for (const auto& timeline : timelines_) {
-        if (!last_failure_of(*timeline)) continue;
+      const History* only = nullptr;
+      for (const auto& history : histories_) {
+        if (history->failed_requests().empty()) continue;
         if (only != nullptr) return name_a_device();
-        only = timeline.get();
+        only = history.get();
       }
       if (only != nullptr) return only;
     }
@@ -182,14 +183,14 @@ class Analyzer {
                      "a request of 0 bytes, or of 1 EiB and more, never reaches the allocator");
     }
     const Moment moment = options_.at.value_or(Moment{});
-    const Result<const Timeline*> timeline = asked_timeline(moment.kind);
-    if (!timeline) return tl::unexpected<Error>(timeline.error());
+    const Result<const History*> history = asked_history(moment.kind);
+    if (!history) return tl::unexpected<Error>(history.error());
     const Result<model::PoolIndex> pool = asked_pool();
     if (!pool) return tl::unexpected<Error>(pool.error());
-    Result<Task> task = task_at(**timeline, moment);
+    Result<Task> task = task_at(**history, moment);
     if (!task) return tl::unexpected<Error>(task.error());
     Question& question = task->question;
-    question.device = (*timeline)->device();
+    question.device = (*history)->device();
     question.asked_bytes = asked;
     question.size_bytes = policy::round_size(asked, rules_);
     question.stream = options_.stream;
@@ -197,32 +198,41 @@ class Analyzer {
     return std::vector<Task>{std::move(*task)};
   }
 
-  [[nodiscard]] static Result<Task> task_at(const Timeline& timeline, const Moment& moment) {
+  [[nodiscard]] Result<Task> task_at(const History& history, const Moment& moment) const {
     Task task;
+    task.recorded = standing_facts();
     if (moment.kind == Moment::Kind::kOom) {
-      const auto failures = failures_of(timeline);
+      const auto failures = history.failed_requests();
       const auto last = static_cast<std::int64_t>(failures.size()) - 1;
       const std::int64_t which = moment.number.value_or(last);
       if (which < 0 || which > last) {
         return failure(ErrorCode::kUsage,
                        fmt::format("device {} has {} recorded failures; --at oom:N counts from 0",
-                                   timeline.device(),
+                                   history.device(),
                                    failures.size()));
       }
-      return task_at_failure(timeline, failures[static_cast<std::size_t>(which)]);
+      return task_at_failure(history, failures[static_cast<std::size_t>(which)]);
     }
-    std::int64_t target = timeline.event_count();
-    if (moment.kind == Moment::Kind::kPeak) target = timeline.peak().event + 1;
+    EventIndex target = history.end_event();
+    if (moment.kind == Moment::Kind::kPeak) target = history.peak().event + 1;
     if (moment.kind == Moment::Kind::kEvent) target = moment.number.value_or(0);
-    if (target < 0 || target > timeline.event_count()) {
+    if (target < history.first_event() || target > history.end_event()) {
       return failure(ErrorCode::kUsage,
-                     fmt::format("device {} has the events 0 to {}; --at EVENT asks before one of "
-                                 "them, {} is the end",
-                                 timeline.device(),
-                                 timeline.event_count() - 1,
-                                 timeline.event_count()));
+                     fmt::format("device {} has the events {} to {}; --at EVENT asks before one "
+                                 "of them, {} is the end",
+                                 history.device(),
+                                 history.first_event(),
+                                 history.end_event() - 1,
+                                 history.end_event()));
     }
-    task.target = static_cast<EventIndex>(target);
+    if (!history.is_known_before(target)) {
+      return failure(
+          ErrorCode::kUsage,
+          fmt::format("the heap before event {} is not known: records in front of it are "
+                      "lost, and no keyframe follows them in time",
+                      target));
+    }
+    task.target = target;
     task.question.event = task.target;
     return task;
   }
@@ -235,39 +245,38 @@ class Analyzer {
                     task_count));
   }
 
-  [[nodiscard]] Result<void> report_device(const Timeline& timeline,
-                                           const std::vector<Task>& tasks) {
+  [[nodiscard]] Result<void> report_device(const History& history, const std::vector<Task>& tasks) {
     DeviceReport report;
-    report.device = timeline.device();
-    report.event_count = timeline.events().size();
-    HeapState end = model::end_state(recording_, timeline.device());
+    report.device = history.device();
+    report.event_count = static_cast<std::uint64_t>(history.end_event() - history.first_event());
+    HeapState end = model::end_state(recording_, history.device());
     report.end = model::summarize(end, rules_);
-    if (timeline.events().empty()) report.holders = HolderList(verdict::find_holders(end));
+    const bool has_events = history.has_events();
+    if (!has_events) report.holders = HolderList(verdict::find_holders(end));
 
-    const bool has_events = !timeline.events().empty();
-    const EventIndex peak_target = timeline.peak().event + 1;
+    const EventIndex peak_target = history.peak().event + 1;
     std::map<EventIndex, std::vector<const Task*>> tasks_at;
     if (has_events) {
       tasks_at[peak_target];
-      report.peak_levels = timeline.peak_levels();
+      report.peak_levels = history.peak_levels();
     }
     for (const Task& task : tasks) {
-      if (task.question.device == timeline.device()) tasks_at[task.target].push_back(&task);
+      if (task.question.device == history.device()) tasks_at[task.target].push_back(&task);
     }
     std::vector<EventIndex> targets;
     targets.reserve(tasks_at.size());
     for (const auto& [target, ignored] : tasks_at)
       targets.push_back(target);
     std::uint64_t unplaced = 0;
-    timeline.visit_states_until(targets, [&](EventIndex target, HeapState& rebuilt) {
-      if (target == timeline.event_count()) {
+    history.visit_states_until(targets, [&](EventIndex target, HeapState& rebuilt) {
+      if (target == history.end_event()) {
         // The end needs no rebuilding: the file has it to the byte.
         end.expandable_starts = rebuilt.expandable_starts;
         rebuilt = end;
       }
       unplaced = std::max(unplaced, rebuilt.unplaced_count);
       if (has_events && target == peak_target) {
-        report.peak = PeakState{timeline.peak().event, model::summarize(rebuilt, rules_)};
+        report.peak = PeakState{history.peak().event, model::summarize(rebuilt, rules_)};
         report.holders = HolderList(verdict::find_holders(rebuilt));
       }
       for (const Task* task : tasks_at[target]) {
@@ -282,10 +291,10 @@ class Analyzer {
       out_.trust.push_back({"unplaced-blocks",
                             fmt::format("device {}: up to {} blocks lie in no known segment, or in "
                                         "one another, and are left out",
-                                        timeline.device(),
+                                        history.device(),
                                         unplaced)});
     }
-    if (!options_.device || *options_.device == timeline.device()) {
+    if (!options_.device || *options_.device == history.device()) {
       out_.devices.push_back(std::move(report));
     }
     return {};
@@ -296,7 +305,7 @@ class Analyzer {
     failed.question = task.question;
     failed.state = model::summarize(state, rules_);
     failed.supply = verdict::find_supply(state, task.question, rules_);
-    const FactSources sources{options_, recording_.settings, task.free};
+    const FactSources sources{options_, recording_.settings, task.recorded};
     FoundFacts found = find_device_facts(sources, task.question, failed.supply);
     failed.facts = std::move(found.facts);
     log_matched_ |= found.log_matched;
@@ -321,10 +330,10 @@ class Analyzer {
   }
 
   const model::Recording& recording_;
+  const Histories& histories_;
   const Options& options_;
   const policy::SizeRules& rules_;
   std::vector<std::int32_t> devices_;
-  std::vector<std::unique_ptr<Timeline>> timelines_;
   bool log_matched_ = false;
   std::uint64_t visited_blocks_ = 0;
   Analysis out_;
@@ -339,8 +348,24 @@ HolderList::HolderList(std::vector<verdict::Holder> all)
   largest.shrink_to_fit();
 }
 
+Result<Analysis> analyze(const model::Recording& recording,
+                         const Histories& histories,
+                         const Options& options) {
+  return Analyzer(recording, histories, options)
+      .run(model::find_rounding_rule(recording), recording.trust);
+}
+
 Result<Analysis> analyze(const model::Recording& recording, const Options& options) {
-  return Analyzer(recording, options).run();
+  const model::RoundingRule rule = model::find_rounding_rule(recording);
+  std::vector<model::TrustSignal> trust = recording.trust;
+  add_file_signals(recording, rule, trust);
+  Histories histories;
+  for (const std::int32_t device : devices_of(recording)) {
+    auto timeline = std::make_unique<model::Timeline>(recording, device, rule);
+    add_trace_signals(*timeline, trust);
+    histories.push_back(std::move(timeline));
+  }
+  return Analyzer(recording, histories, options).run(rule, std::move(trust));
 }
 
 }  // namespace fragscope::analysis

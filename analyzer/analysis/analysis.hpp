@@ -5,8 +5,8 @@
 
 #include "analyzer/explain/message/message.hpp"
 #include "analyzer/model/heap_state.hpp"
+#include "analyzer/model/history.hpp"
 #include "analyzer/model/rounding_rule.hpp"
-#include "analyzer/model/timeline.hpp"
 #include "analyzer/recording/recording.hpp"
 #include "analyzer/verdict/advice.hpp"
 #include "analyzer/verdict/evidence.hpp"
@@ -14,6 +14,7 @@
 #include "trace/result.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -90,8 +91,16 @@ struct Analysis {
   std::vector<Failure> failures;
 };
 
-/// Fails: a question about a device, pool or moment that the recording does not have; so many
-/// failures on so many blocks that judging each would not end in reasonable time.
+/// The heaps of a recording over time, by device.
+using Histories = std::vector<std::unique_ptr<model::History>>;
+
+/// A PyTorch snapshot. Fails: a question about a device, pool or moment that the recording does not
+/// have; so many failures on so many blocks that judging each would not end in reasonable time.
 [[nodiscard]] Result<Analysis> analyze(const model::Recording& recording, const Options& options);
+
+/// The same for a recording whose histories are known, as those of a trace.
+[[nodiscard]] Result<Analysis> analyze(const model::Recording& recording,
+                                       const Histories& histories,
+                                       const Options& options);
 
 }  // namespace fragscope::analysis

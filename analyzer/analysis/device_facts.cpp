@@ -80,7 +80,7 @@ FoundFacts find_device_facts(const FactSources& sources,
   if (options.device_total_bytes) {
     facts.total = {model::exactly(*options.device_total_bytes), "--device-total"};
   }
-  facts.free = sources.recorded_free;
+  facts.free = sources.recorded.free;
   if (options.device_free_bytes) {
     facts.free = {model::exactly(*options.device_free_bytes), "--device-free"};
   }
@@ -94,6 +94,9 @@ FoundFacts find_device_facts(const FactSources& sources,
   // A fraction given by hand needs the card's total, which may come from the log; it still goes
   // first.
   if (!options.limit_bytes && options.limit_fraction) facts.limit = {};
+  if (!facts.total.known()) facts.total = sources.recorded.total;
+  const bool asks_for_fraction = !options.limit_bytes && options.limit_fraction;
+  if (!facts.limit.known() && !asks_for_fraction) facts.limit = sources.recorded.limit;
   if (!facts.limit.known()) find_fraction_limit(sources, supply, facts);
   return found;
 }

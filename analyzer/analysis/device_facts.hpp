@@ -13,7 +13,7 @@ namespace fragscope::analysis {
 struct FactSources {
   const Options& options;
   const model::Settings& settings;
-  const verdict::Fact& recorded_free;  ///< Device free as the recording has it at this event.
+  const verdict::DeviceFacts& recorded;  ///< As the recording has them at this event.
 };
 
 struct FoundFacts {

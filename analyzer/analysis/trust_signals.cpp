@@ -37,12 +37,11 @@ std::uint64_t total_slack(const model::Timeline& timeline) {
   return slack;
 }
 
-void add_dump_later(const model::Timeline& timeline,
-                    std::optional<model::EventIndex> last_failure,
-                    SignalList& list) {
-  if (!last_failure) return;
+void add_dump_later(const model::Timeline& timeline, SignalList& list) {
+  const auto failed = timeline.failed_requests();
+  if (failed.empty()) return;
   const auto events = timeline.events();
-  const auto after = events.subspan(static_cast<std::size_t>(*last_failure) + 1);
+  const auto after = events.subspan(static_cast<std::size_t>(failed.back().event) + 1);
   const auto frees =
       std::ranges::count(after, model::Action::kFreeRequested, &model::Event::action);
   list.add_if(!after.empty(),
@@ -55,9 +54,7 @@ void add_dump_later(const model::Timeline& timeline,
 
 }  // namespace
 
-void add_trace_signals(const model::Timeline& timeline,
-                       std::optional<model::EventIndex> last_failure,
-                       std::vector<model::TrustSignal>& trust) {
+void add_trace_signals(const model::Timeline& timeline, std::vector<model::TrustSignal>& trust) {
   SignalList list(timeline.device(), trust);
   const model::RebuildCounts& counts = timeline.counts();
   if (timeline.events().empty()) return;
@@ -119,7 +116,7 @@ void add_trace_signals(const model::Timeline& timeline,
   list.add_if(counts.clock_goes_back,
               "clock-goes-back",
               "time stamps are not in order; events are taken in the order of the file");
-  add_dump_later(timeline, last_failure, list);
+  add_dump_later(timeline, list);
 }
 
 void add_file_signals(const model::Recording& recording,

@@ -6,15 +6,12 @@
 #include "analyzer/recording/recording.hpp"
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 namespace fragscope::analysis {
 
-/// Signals of one device's trace. `last_failure`: the event of its last recorded failure.
-void add_trace_signals(const model::Timeline& timeline,
-                       std::optional<model::EventIndex> last_failure,
-                       std::vector<model::TrustSignal>& trust);
+/// Signals of one device's trace.
+void add_trace_signals(const model::Timeline& timeline, std::vector<model::TrustSignal>& trust);
 
 /// Signals of the recording as a whole.
 void add_file_signals(const model::Recording& recording,

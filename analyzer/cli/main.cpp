@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line. Each command adds itself; this file ties them together, turns every error into
 // one line on standard error, and names the version.
-#include "analyzer/cli/analyze_command.hpp"
-#include "analyzer/cli/explain_command.hpp"
+#include "analyzer/cli/commands/commands.hpp"
 #include "analyzer/report/frame_text.hpp"
 #include "kernels/cuda_devices.hpp"
 
@@ -47,14 +46,18 @@ int run(int argc, char** argv) {
   std::function<int()> chosen;
   fragscope::cli::add_analyze_command(app, chosen);
   fragscope::cli::add_explain_command(app, chosen);
+  fragscope::cli::add_record_command(app, chosen);
+  fragscope::cli::add_rings_command(app, chosen);
+  fragscope::cli::add_dump_command(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
   if (!chosen) {
-    fmt::print(stderr,
-               "fragscope: expected a command: analyze or explain (see fragscope --help)\n");
+    fmt::print(
+        stderr,
+        "fragscope: expected a command, such as analyze or explain (see fragscope --help)\n");
     return 1;
   }
   return chosen();

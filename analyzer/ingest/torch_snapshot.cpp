@@ -180,6 +180,7 @@ Result<model::Recording> read_torch_snapshot(std::span<const std::uint8_t> bytes
       .map([&] {
         read_settings(root->settings, recording);
         note_unknown_actions(builder, recording);
+        recording.event_count = recording.events.size();
         return std::move(recording);
       });
 }

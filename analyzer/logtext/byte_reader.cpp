@@ -47,7 +47,7 @@ class FileReader final : public ByteReader {
   [[nodiscard]] const std::uint64_t* read_bytes() const { return &read_bytes_; }
 
  private:
-  ingest::Descriptor file_;
+  Descriptor file_;
   std::uint64_t read_bytes_ = 0;
 };
 

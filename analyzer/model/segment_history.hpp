@@ -4,6 +4,7 @@
 // segment_unmap). Built by undoing the trace's segment events from the end. Used by `Timeline`.
 #pragma once
 
+#include "analyzer/recording/ids.hpp"
 #include "analyzer/recording/recording.hpp"
 
 #include <cstdint>
@@ -12,10 +13,6 @@
 #include <vector>
 
 namespace fragscope::model {
-
-/// An event number of one device's trace; -1 stands for "before the first".
-using EventIndex = std::int32_t;
-inline constexpr EventIndex kBeforeFirst = -1;
 
 /// Where a request or a hole belongs: only holes at home can serve a request.
 struct Home {

@@ -365,6 +365,23 @@ void Timeline::find_peaks(std::span<const std::int32_t> plain_of_life) {
                   {unsigned_of(high.inactive_split), unsigned_of(low.inactive_split)}};
 }
 
+std::vector<FailedRequest> Timeline::failed_requests() const {
+  std::vector<FailedRequest> failed;
+  for (std::size_t index = 0; index < events_.size(); ++index) {
+    const Event& event = events_[index];
+    if (event.action != Action::kOom) continue;
+    FailedRequest& request = failed.emplace_back();
+    request.event = static_cast<EventIndex>(index);
+    request.time_us = event.time_us;
+    request.size_bytes = event.size_bytes;
+    request.stream = event.stream;
+    request.pool = event.pool;
+    request.stack = event.stack;
+    if (event.has_address) request.device_free_bytes = event.address;
+  }
+  return failed;
+}
+
 void Timeline::visit_states_until(std::span<const EventIndex> targets,
                                   const std::function<bool(EventIndex, HeapState&)>& use) const {
   Walker walker(*this);

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "analyzer/model/heap_state.hpp"
+#include "analyzer/model/history.hpp"
 #include "analyzer/model/place_index.hpp"
 #include "analyzer/model/rounding_rule.hpp"
 #include "analyzer/model/segment_history.hpp"
@@ -27,40 +28,24 @@
 
 namespace fragscope::model {
 
-/// The most allocated moment: the state after `event`, -1 for the state before the first event.
-struct Peak {
-  EventIndex event = kBeforeFirst;
-  std::uint64_t allocated_bytes = 0;
-};
-
-/// The highest each layer stood in the window, each at a moment of its own; what PyTorch's
-/// statistics call peaks, with their meanings, if the recording began before the first allocation.
-struct PeakLevels {
-  std::uint64_t reserved_bytes = 0;
-  Bounds allocated_bytes;
-  Bounds active_bytes;
-  std::uint64_t requested_active_bytes = 0;
-  Bounds inactive_split_bytes;
-};
-
-class Timeline {
+class Timeline final : public History {
  public:
   /// Rebuilds the device's history. `recording` must outlive the timeline.
   Timeline(const Recording& recording, std::int32_t device, RoundingRule rule);
 
-  [[nodiscard]] std::int32_t device() const { return device_; }
+  [[nodiscard]] std::int32_t device() const override { return device_; }
   [[nodiscard]] std::span<const Event> events() const { return events_; }
   [[nodiscard]] EventIndex event_count() const { return static_cast<EventIndex>(events_.size()); }
-  [[nodiscard]] const Peak& peak() const { return peak_; }
-  [[nodiscard]] const PeakLevels& peak_levels() const { return peak_levels_; }
+  [[nodiscard]] EventIndex first_event() const override { return 0; }
+  [[nodiscard]] EventIndex end_event() const override { return event_count(); }
+  [[nodiscard]] std::vector<FailedRequest> failed_requests() const override;
+  [[nodiscard]] const Peak& peak() const override { return peak_; }
+  [[nodiscard]] const PeakLevels& peak_levels() const override { return peak_levels_; }
   [[nodiscard]] const RebuildCounts& counts() const { return counts_; }
   [[nodiscard]] std::span<const BlockLife> lives() const { return lives_; }
 
-  /// Calls `use` with the state before each of `targets` (event numbers, ascending; the trace's
-  /// length is the state after the last), in one walk over the trace, until it gives false. The
-  /// state is the callee's to change.
   void visit_states_until(std::span<const EventIndex> targets,
-                          const std::function<bool(EventIndex, HeapState&)>& use) const;
+                          const std::function<bool(EventIndex, HeapState&)>& use) const override;
 
  private:
   class Walker;

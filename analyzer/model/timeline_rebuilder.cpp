@@ -24,13 +24,13 @@ class Rebuilder {
       , events_(events)
       , rule_(rule)
       , history_(history)
-      , end_(static_cast<EventIndex>(events.size())) {}
+      , end_(static_cast<ShortIndex>(events.size())) {}
 
   [[nodiscard]] RebuiltHistory run() {
     number_places();
     rank_places();
     settle_start();
-    for (EventIndex index = 0; index < end_; ++index)
+    for (ShortIndex index = 0; index < end_; ++index)
       redo(index);
     settle_end();
     count_bounds();
@@ -44,7 +44,7 @@ class Rebuilder {
   };
 
   BlockLife& life(LifeId id) { return out_.lives[index_of(id)]; }
-  [[nodiscard]] const Event& event(EventIndex index) const {
+  [[nodiscard]] const Event& event(ShortIndex index) const {
     return events_[static_cast<std::size_t>(index)];
   }
 
@@ -65,7 +65,7 @@ class Rebuilder {
     std::uint64_t requested = 0;
     std::uint64_t completed = 0;
     std::int64_t last_time = kNoTime;
-    for (EventIndex index = 0; index < end_; ++index) {
+    for (ShortIndex index = 0; index < end_; ++index) {
       const Event& seen = event(index);
       out_.counts.clock_goes_back |= seen.time_us != kNoTime && seen.time_us < last_time;
       last_time = std::max(last_time, seen.time_us);
@@ -183,7 +183,7 @@ class Rebuilder {
 
   // --- Redo. -------------------------------------------------------------------------------------
 
-  void redo(EventIndex index) {
+  void redo(ShortIndex index) {
     const Event& seen = event(index);
     if (seen.action == Action::kSegmentAlloc || seen.action == Action::kSegmentFree) {
       change_plain(index);
@@ -207,7 +207,7 @@ class Rebuilder {
     slot = static_cast<std::uint32_t>(id);
   }
 
-  void close_without_free(LifeId id, EventIndex index) {
+  void close_without_free(LifeId id, ShortIndex index) {
     ++out_.counts.allocs_on_live_blocks;
     BlockLife& closed = life(id);
     closed.free_completed_event = index;
@@ -215,7 +215,7 @@ class Rebuilder {
     occupied_.erase(closed.place);
   }
 
-  LifeId hand_out(EventIndex index, Place place) {
+  LifeId hand_out(ShortIndex index, Place place) {
     const Event& seen = event(index);
     const BoundedSize size = rounded_size(seen.size_bytes, rule_, rules_);
     BlockLife added;
@@ -269,7 +269,7 @@ class Rebuilder {
     }
   }
 
-  LifeId request_free(LifeId id, EventIndex index) {
+  LifeId request_free(LifeId id, ShortIndex index) {
     BlockLife& freed = life(id);
     if (freed.free_requested_event != end_) {
       ++out_.counts.unmatched_frees;
@@ -280,7 +280,7 @@ class Rebuilder {
     return id;
   }
 
-  void complete_free(LifeId id, EventIndex index) {
+  void complete_free(LifeId id, ShortIndex index) {
     BlockLife& freed = life(id);
     const bool was_requested = freed.free_requested_event != end_;
     if (!was_requested && !out_.counts.no_free_requested) ++out_.counts.unmatched_frees;
@@ -356,7 +356,7 @@ class Rebuilder {
     }
   }
 
-  void change_plain(EventIndex index) {
+  void change_plain(ShortIndex index) {
     while (history_.changes()[next_change_] < index)
       ++next_change_;
     const std::int32_t plain = history_.plain_of_change(next_change_);
@@ -372,7 +372,7 @@ class Rebuilder {
 
   void settle_end() {
     out_.life_of_event.resize(events_.size(), kNoLife);
-    for (EventIndex index = 0; index < end_; ++index) {
+    for (ShortIndex index = 0; index < end_; ++index) {
       const auto at = static_cast<std::size_t>(index);
       if (is_block_action(event(index).action)) out_.life_of_event[at] = LifeId{numbers_[at]};
     }
@@ -401,7 +401,7 @@ class Rebuilder {
   /// The file has the block although the trace freed it last: the file is right, the free is not.
   LifeId revive(LifeId id) {
     BlockLife& revived = life(id);
-    for (const EventIndex index : {revived.free_requested_event, revived.free_completed_event}) {
+    for (const ShortIndex index : {revived.free_requested_event, revived.free_completed_event}) {
       if (index != end_ && index >= 0) {
         out_.life_of_event[static_cast<std::size_t>(index)] = kNoLife;
       }
@@ -444,7 +444,7 @@ class Rebuilder {
   std::span<const Event> events_;
   RoundingRule rule_;
   SegmentHistory& history_;
-  EventIndex end_;
+  ShortIndex end_;
   RebuiltHistory out_;
 
   LargeVector<std::uint32_t> numbers_;  // by event: provisional number, then place, then life

@@ -14,6 +14,9 @@
 
 namespace fragscope::model {
 
+/// An event number as narrow as a snapshot needs: millions of them are held at once.
+using ShortIndex = std::int32_t;
+
 /// A block from hand-out to completed free. `alloc_event` is -1 for one that was there before the
 /// first event; the free events are the trace's length if they never come.
 struct BlockLife {
@@ -21,9 +24,9 @@ struct BlockLife {
   std::uint64_t requested_bytes = 0;
   std::uint32_t slack_bytes = 0;  ///< The size is at most this much more than `size_bytes`.
   Place place = kNoPlace;
-  EventIndex alloc_event = kBeforeFirst;
-  EventIndex free_requested_event = 0;
-  EventIndex free_completed_event = 0;
+  ShortIndex alloc_event = kBeforeFirst;
+  ShortIndex free_requested_event = 0;
+  ShortIndex free_completed_event = 0;
   StackId stack = kNoStack;
 };
 

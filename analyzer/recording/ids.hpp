@@ -19,6 +19,10 @@ enum class PoolIndex : std::uint16_t {};
 /// A block's life from hand-out to free; index into `Timeline::lives()`.
 enum class LifeId : std::uint32_t {};
 
+/// An event number of one device's trace; -1 stands for "before the first".
+using EventIndex = std::int64_t;
+inline constexpr EventIndex kBeforeFirst = -1;
+
 inline constexpr StackId kNoStack{0};
 inline constexpr PoolIndex kDefaultPool{0};
 inline constexpr PoolIndex kUnknownPool{std::numeric_limits<std::uint16_t>::max()};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What any reader hands to the analyzer: the state a recording ends with (segments and the blocks
 // that tile them), the events that led there, and the settings. Readers in `analyzer/ingest` fill
-// it; `Timeline` rebuilds earlier states from it. Sizes and addresses are bytes, as the device sees
+// it; `Timeline` rebuilds earlier states from it. Of a trace the events stay in the file, and
+// `TraceHistory` walks over them. Sizes and addresses are bytes, as the device sees
 // them; times are microseconds since the Unix epoch.
 #pragma once
 
@@ -91,6 +92,8 @@ struct Segment {
 struct Settings {
   policy::SizeRules rules;
   std::optional<double> memory_fraction;  ///< per_process_memory_fraction, where it was set.
+  std::optional<std::uint64_t> device_total_bytes;  ///< Of the recorded device, in a trace.
+  std::optional<std::uint64_t> limit_bytes;         ///< What may be held, in a trace.
 };
 
 /// Something about the evidence that weakens it, and what it does to the numbers.
@@ -111,6 +114,7 @@ struct Recording {
   std::string kind;    ///< "torch-snapshot", ...
   std::string writer;  ///< As far as the file shows: "PyTorch 2.8 to 2.9".
   std::uint64_t input_bytes = 0;
+  std::uint64_t event_count = 0;    ///< Of all devices.
   bool has_requested_sizes = true;  ///< False before PyTorch 2.0.
   Settings settings;
   StringTable strings;

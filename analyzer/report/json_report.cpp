@@ -52,7 +52,7 @@ class JsonWriter {
     root["input"] = {{"path", names.path},
                      {"kind", recording_.kind},
                      {"input_bytes", recording_.input_bytes},
-                     {"events", recording_.events.size()},
+                     {"events", recording_.event_count},
                      {"writer", recording_.writer},
                      {"rounding_rule", model::to_string(analysis_.rounding_rule)}};
     root["trust"] = Json::array();

@@ -508,7 +508,7 @@ class TextWriter {
           fmt::format("{}, written by {}; {} events",
                       recording_.kind,
                       recording_.writer,
-                      show_count(recording_.events.size())));
+                      show_count(recording_.event_count)));
     out_ += wrapped(fmt::format("rounding of requests to blocks: {}",
                                 model::to_string(analysis_.rounding_rule)),
                     kTextWidth,

@@ -34,7 +34,8 @@ explain::Message matching_message() {
 struct Failure24 {
   Options options;
   model::Settings settings;
-  Fact recorded_free{model::exactly(10_MiB), "recording"};
+  verdict::DeviceFacts recorded{
+      .free = {model::exactly(10_MiB), "recording"}, .total = {}, .limit = {}, .context = {}};
   Question question = failed(24_MiB);
   explain::Message message = matching_message();
   Supply supply = verdict::find_supply(heap({segment({live(40_MiB)})}), question, {});
@@ -44,7 +45,7 @@ struct Failure24 {
     options.log_name = "job.log";
   }
   [[nodiscard]] FoundFacts find() const {
-    return find_device_facts({options, settings, recorded_free}, question, supply);
+    return find_device_facts({options, settings, recorded}, question, supply);
   }
   /// With `message` as all that the log has.
   [[nodiscard]] FoundFacts find_with_log() {
@@ -55,7 +56,7 @@ struct Failure24 {
 
 TEST(DeviceFacts, AreUnknownWithoutASource) {
   Failure24 given;
-  given.recorded_free = {};
+  given.recorded.free = {};
 
   const FoundFacts found = given.find();
 
@@ -150,7 +151,7 @@ TEST(LogMatch, NeedsTheFreeMemory) {
 TEST(LogMatch, AllowsForTheRounding) {
   Failure24 given;
   given.message.figures.free = model::Bounds{10_MiB - 5_KiB, 10_MiB + 5_KiB};
-  given.recorded_free = {model::exactly(10_MiB + 5_KiB), "recording"};
+  given.recorded.free = {model::exactly(10_MiB + 5_KiB), "recording"};
 
   EXPECT_TRUE(given.find_with_log().log_matched);
 }
@@ -158,7 +159,7 @@ TEST(LogMatch, AllowsForTheRounding) {
 TEST(LogMatch, EndsAtTheRounding) {
   Failure24 given;
   given.message.figures.free = model::Bounds{10_MiB - 5_KiB, 10_MiB + 5_KiB};
-  given.recorded_free = {model::exactly(10_MiB + 5_KiB + 1), "recording"};
+  given.recorded.free = {model::exactly(10_MiB + 5_KiB + 1), "recording"};
 
   EXPECT_FALSE(given.find_with_log().log_matched);
 }
@@ -193,7 +194,7 @@ TEST(LogMatch, LeavesTheRequestOfAQuestionAside) {
 // Without the free memory of that moment no message can be told to be about it.
 TEST(LogMatch, NeedsAKnownFree) {
   Failure24 given;
-  given.recorded_free = {};
+  given.recorded.free = {};
 
   EXPECT_FALSE(given.find_with_log().log_matched);
 }

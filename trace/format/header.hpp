@@ -31,6 +31,12 @@ enum class ClockKind : std::uint32_t {
   kTsc = 1,          ///< The processor's time stamp counter; the two anchors give its rate.
 };
 
+/// How records lie behind the header.
+enum class TraceForm : std::uint32_t {
+  kRing = 0,  ///< In slots, see RingWriter.
+  kFile = 1,  ///< In chunks, see chunk.hpp; offsets and capacity of the header mean nothing.
+};
+
 /// One moment in three clocks.
 struct ClockAnchor {
   std::uint64_t ticks = 0;
@@ -69,7 +75,7 @@ struct Header {
   ClockKind clock = ClockKind::kMonotonicNs;
   std::int32_t device = 0;   ///< Ordinal in the process.
   ClockAnchor first_anchor;  ///< At the start,
-  ClockAnchor last_anchor;   ///< and at the last keyframe, or the end.
+  ClockAnchor last_anchor;   ///< and at the end.
   ProcessIdentity process;
 
   std::array<char, 16> device_uuid = {};  ///< Zeros: not known.
@@ -81,6 +87,16 @@ struct Header {
   std::array<char, 512> conf = {};     ///< PYTORCH_CUDA_ALLOC_CONF as the allocator took it.
   std::array<char, 256> command = {};  ///< The command line, arguments separated by spaces.
   std::array<char, 256> reason = {};   ///< Of kUnrecorded.
+
+  TraceForm form = TraceForm::kRing;
+  std::uint32_t reserved = 0;
+  std::uint64_t failures = 0;           ///< Requests that ended out of memory.
+  std::uint64_t keyframes_refused = 0;  ///< More blocks than the ring has room for.
+
+  // Of a file: what became of records while the ring was drained into it.
+  std::uint64_t overwritten = 0;  ///< The writer was faster.
+  std::uint64_t torn = 0;         ///< Begun and never finished.
+  std::uint64_t damaged = 0;      ///< Slots that held nothing sound.
 };
 
 static_assert(std::is_trivially_copyable_v<Header> && std::is_standard_layout_v<Header>);
@@ -98,7 +114,10 @@ static_assert(offsetof(Header, device_uuid) == 192 && offsetof(Header, device_to
 static_assert(offsetof(Header, device_name) == 216 && offsetof(Header, library_version) == 280);
 static_assert(offsetof(Header, torch_version) == 344 && offsetof(Header, conf) == 408);
 static_assert(offsetof(Header, command) == 920 && offsetof(Header, reason) == 1176);
-static_assert(sizeof(Header) == 1432);
+static_assert(offsetof(Header, form) == 1432 && offsetof(Header, failures) == 1440);
+static_assert(offsetof(Header, keyframes_refused) == 1448);
+static_assert(offsetof(Header, overwritten) == 1456 && offsetof(Header, torn) == 1464);
+static_assert(offsetof(Header, damaged) == 1472 && sizeof(Header) == 1480);
 
 /// Records begin on a page of their own.
 inline constexpr std::uint64_t kHeaderBytes = 4096;

@@ -16,8 +16,8 @@ enum class RecordKind : std::uint8_t {
   kNone = 0,
   kSegmentAlloc = 1,    ///< Its start, its size; 0.
   kSegmentFree = 2,     ///< Its start, its size; 0.
-  kSegmentMap = 3,      ///< Start and size of the pages; 0.
-  kSegmentUnmap = 4,    ///< Start and size of the pages; 0.
+  kSegmentMap = 3,      ///< Start and size of the pages; start of their address space.
+  kSegmentUnmap = 4,    ///< Start and size of the pages; start of their address space.
   kAlloc = 5,           ///< Block and its size; bytes requested.
   kSplit = 6,           ///< Front block and its size; size of the rest behind it.
   kMerge = 7,           ///< Block and its size after the merge; start of what it absorbed.
@@ -27,6 +27,7 @@ enum class RecordKind : std::uint8_t {
   kCacheRelease = 11,   ///< 0, bytes given back; how many segments or page ranges.
   kRetry = 12,          ///< 0, bytes asked of the device; 0.
   kSettings = 13,       ///< Id of the text, 0; 0.
+  kLimit = 14,          ///< 0, bytes that may be held (all bits: no limit); 0.
   kMark = 15,           ///< Id of the text, 1: begin, 2: end, 0: a point; 0.
   kKeyframeBegin = 16,  ///< Number of this keyframe, blocks that follow; bytes held.
   kKeyframeBlock = 17,  ///< Block and its size; bytes requested.
@@ -34,7 +35,12 @@ enum class RecordKind : std::uint8_t {
   kSnapshot = 19,       ///< 0, bytes active; 0.
   kDeviceMemory = 20,   ///< Free bytes of the device, total bytes; bytes of other processes.
   kRecordStream = 21,   ///< Block and its size; the other stream's id.
+  kClock = 22,          ///< CLOCK_MONOTONIC and Unix time at `ticks`, both in nanoseconds; 0.
 };
+
+/// A stream or pool that the table had no room for.
+inline constexpr std::uint32_t kUnknownStream = 0xffffffff;
+inline constexpr std::uint16_t kUnknownPool = 0xffff;
 
 /// Bits of `Record::flags`.
 enum RecordFlag : std::uint8_t {
@@ -42,8 +48,9 @@ enum RecordFlag : std::uint8_t {
   kFlagExpandable = 2,  ///< Of an expandable segment.
   kFlagAllocated = 4,   ///< Keyframe: handed out.
   kFlagPending = 8,     ///< Keyframe: freed, waits for other streams.
-  kFlagUnmapped = 16,   ///< Keyframe: address space without memory.
-  kFlagCapturing = 32,  ///< A graph was being captured on the current stream.
+  kFlagUnmapped = 16,   ///< Keyframe, merged: address space without memory.
+  kFlagCapturing = 32,  ///< A graph was being captured.
+  kFlagFirst = 64,      ///< Keyframe: the first block of its segment; the others follow in order.
 };
 
 /// What the writer fills in; the ring adds the commit word.

@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <new>
 #include <string>
@@ -22,7 +21,6 @@
 
 #include <boost/interprocess/exceptions.hpp>
 #include <boost/interprocess/file_mapping.hpp>
-#include <sys/random.h>
 
 namespace fragscope::trace {
 namespace {
@@ -62,40 +60,21 @@ std::string make_file(const std::string& path, std::uint64_t bytes) {
   ::close(file);
   if (error == 0) return {};
   ::unlink(path.c_str());
-  return std::string("no space: ") + std::generic_category().message(error);
+  return "no space for " + std::to_string(bytes) +
+         " bytes: " + std::generic_category().message(error);
 }
 
-std::uint64_t start_of_process() {
-  std::ifstream stat("/proc/self/stat");
-  std::string line;
-  std::getline(stat, line);
-  // The name in brackets, the second field, may hold anything; the state behind it is the third.
-  std::size_t at = line.rfind(')');
-  if (at == std::string::npos) return 0;
-  for (int field = 2; field < 22 && at != std::string::npos; ++field)
-    at = line.find(' ', at + 1);
-  return at == std::string::npos ? 0 : std::strtoull(line.c_str() + at, nullptr, 10);
-}
-
-void read_boot_id(std::array<char, 16>& id) {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string text;
-  std::getline(file, text);
-  std::erase(text, '-');
-  for (std::size_t i = 0; i < id.size() && 2 * i + 1 < text.size(); ++i)
-    id[i] = static_cast<char>(std::strtoul(text.substr(2 * i, 2).c_str(), nullptr, 16));
+/// A lock that the kernel takes away when the process is gone, however that comes about, and that a
+/// forked child does not have.
+void hold_lock(int file) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  // Without it a reader still has the process's identity.
+  static_cast<void>(::fcntl(file, F_SETLK, &lock));
 }
 
 }  // namespace
-
-ProcessIdentity this_process() {
-  ProcessIdentity identity;
-  identity.pid = static_cast<std::uint32_t>(getpid());
-  identity.start_ticks = start_of_process();
-  read_boot_id(identity.boot_id);
-  static_cast<void>(getrandom(identity.random_id.data(), identity.random_id.size(), 0));
-  return identity;
-}
 
 Result<RingFile> RingFile::create(const std::string& path, const RingOptions& options) {
   if (!std::has_single_bit(options.record_capacity) ||
@@ -119,10 +98,17 @@ Result<RingFile> RingFile::create(const std::string& path, const RingOptions& op
   header->clock = best_clock();
   header->device = options.device;
   header->first_anchor = header->last_anchor = anchor_now(header->clock);
-  header->process = this_process();
+  header->process = options.process;
+  header->device_uuid = options.device_uuid;
+  header->device_total_bytes = options.device_total_bytes;
+  copy_text(options.device_name, header->device_name);
   copy_text(options.torch_version, header->torch_version);
   copy_text(options.conf, header->conf);
   copy_text(options.command, header->command);
+  copy_text(options.library_version, header->library_version);
+  // Mapping opened and closed the file, which would have given the lock up again.
+  file.lock_ = Descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  hold_lock(file.lock_.number());
   file.end(TraceState::kRecording);
   return file;
 }

@@ -4,8 +4,10 @@
 #pragma once
 
 #include "trace/format/header.hpp"
+#include "trace/process/descriptor.hpp"
 #include "trace/result.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,12 +19,17 @@
 namespace fragscope::trace {
 
 struct RingOptions {
+  ProcessIdentity process;                                 ///< Of the writer, see `this_process`.
   std::uint64_t record_capacity = std::uint64_t{1} << 18;  ///< A power of two; 64 bytes each.
   std::uint64_t table_bytes = std::uint64_t{4} << 20;
-  std::int32_t device = 0;
+  std::int32_t device = 0;  ///< Ordinal in the process.
+  std::array<char, 16> device_uuid = {};
+  std::uint64_t device_total_bytes = 0;
+  std::string_view device_name;
   std::string_view torch_version;
   std::string_view conf;
   std::string_view command;
+  std::string_view library_version;
 };
 
 class RingFile {
@@ -47,9 +54,7 @@ class RingFile {
       : region_(std::move(region)) {}
 
   boost::interprocess::mapped_region region_;
+  Descriptor lock_{-1};  // shows others that the writer lives
 };
-
-/// Who this process is.
-[[nodiscard]] ProcessIdentity this_process();
 
 }  // namespace fragscope::trace

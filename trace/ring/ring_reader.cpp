@@ -25,9 +25,25 @@ std::string version_text(std::uint16_t major, std::uint16_t minor) {
   return std::to_string(major) + "." + std::to_string(minor);
 }
 
+bool is_sound(const Header& header, std::uint64_t size) {
+  if (header.header_bytes < sizeof(Header) || header.header_bytes > size ||
+      header.record_bytes < kRecordBytes || header.record_bytes % 8 != 0) {
+    return false;
+  }
+  if (header.form == TraceForm::kFile) return true;
+  return header.form == TraceForm::kRing && header.record_offset >= header.header_bytes &&
+         header.record_offset % 8 == 0 && std::has_single_bit(header.record_capacity) &&
+         fits(header.record_offset, header.record_capacity, header.record_bytes, size) &&
+         fits(header.table_offset, header.table_bytes, 1, size);
+}
+
 }  // namespace
 
 Result<Header> read_header(std::span<const std::byte> memory) {
+  return read_header(memory, memory.size());
+}
+
+Result<Header> read_header(std::span<const std::byte> memory, std::uint64_t total_bytes) {
   if (memory.size() < sizeof(Header)) {
     return failure(
         ErrorCode::kDamaged,
@@ -48,13 +64,7 @@ Result<Header> read_header(std::span<const std::byte> memory) {
   if (header.state == TraceState::kStarting) {
     return failure(ErrorCode::kDamaged, "the trace's writer ended before it had set it up");
   }
-  const bool is_sound =
-      header.header_bytes >= sizeof(Header) && header.record_bytes >= kRecordBytes &&
-      header.record_bytes % 8 == 0 && header.record_offset >= header.header_bytes &&
-      header.record_offset % 8 == 0 && std::has_single_bit(header.record_capacity) &&
-      fits(header.record_offset, header.record_capacity, header.record_bytes, memory.size()) &&
-      fits(header.table_offset, header.table_bytes, 1, memory.size());
-  if (!is_sound) {
+  if (!is_sound(header, total_bytes)) {
     return failure(ErrorCode::kDamaged,
                    "the trace's header says that its parts lie where the file has none");
   }
@@ -64,6 +74,9 @@ Result<Header> read_header(std::span<const std::byte> memory) {
 Result<RingReader> RingReader::open(std::span<const std::byte> memory) {
   auto header = read_header(memory);
   if (!header) return tl::unexpected(std::move(header.error()));
+  if (header->form != TraceForm::kRing) {
+    return failure(ErrorCode::kForeign, "expected a ring, found a trace file");
+  }
   return RingReader(memory, *header);
 }
 
@@ -129,6 +142,15 @@ std::optional<Record> RingReader::next() {
     }
   }
   return std::nullopt;
+}
+
+std::vector<std::byte> RingReader::table_from(std::uint64_t offset) const {
+  const std::uint64_t used =
+      std::min(load(memory_.data() + offsetof(Header, table_used), std::memory_order_acquire),
+               header_.table_bytes);
+  if (offset >= used) return {};
+  const auto bytes = memory_.subspan(header_.table_offset + offset, used - offset);
+  return {bytes.begin(), bytes.end()};
 }
 
 std::optional<Record> RingReader::next_after_end() {

@@ -12,11 +12,15 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace fragscope::trace {
 
 /// A copy of the header whose layout was checked against the memory's size.
 [[nodiscard]] Result<Header> read_header(std::span<const std::byte> memory);
+/// The same where `memory` is only the beginning of something of `total_bytes`.
+[[nodiscard]] Result<Header> read_header(std::span<const std::byte> memory,
+                                         std::uint64_t total_bytes);
 
 /// What became of the records that a reader wanted.
 struct ReadCounts {
@@ -36,6 +40,10 @@ class RingReader {
   /// Once the writer is gone for good: takes what it had finished but not counted, and counts the
   /// record it was killed in.
   [[nodiscard]] std::optional<Record> next_after_end();
+
+  /// The finished bytes of the table from `offset` on. Asked for after a record was read, they
+  /// hold whatever it names.
+  [[nodiscard]] std::vector<std::byte> table_from(std::uint64_t offset) const;
 
   /// The number of the record that comes next.
   [[nodiscard]] std::uint64_t position() const { return position_; }

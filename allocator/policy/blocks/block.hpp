@@ -29,6 +29,7 @@ struct Block : boost::intrusive::set_base_hook<boost::intrusive::optimize_size<t
   std::uint64_t segment_number = 0;         ///< Counts segments in the order they were obtained.
   std::uint64_t lookups_at_free = 0;        ///< The pool's count of lookups when this became free.
   std::uint32_t open_events = 0;            ///< Pending: events that still have to pass.
+  mutable std::uint32_t tag = 0;            ///< The observer's own, of the last hand-out.
   bool allocated = false;
   bool mapped = true;
   std::vector<StreamId> used_on;  ///< Other streams it was used on (record_stream), no duplicates.

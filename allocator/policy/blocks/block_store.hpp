@@ -5,6 +5,7 @@
 
 #include "allocator/policy/blocks/block.hpp"
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -28,6 +29,11 @@ class BlockStore {
         if (slab[i].size > 0) visit(slab[i]);
       }
     }
+  }
+
+  /// How many there are.
+  [[nodiscard]] std::size_t used_count() const {
+    return slabs_.size() * kSlabBlocks - spare_.size();
   }
 
   /// The block must be in no set; nobody may refer to it afterwards.

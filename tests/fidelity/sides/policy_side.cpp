@@ -302,14 +302,13 @@ void PolicySide::Tracer::on_segment_unmap(const policy::Block& block,
                                           std::uint64_t size) {
   add(Action::kSegmentUnmap, block, start, size);
 }
-void PolicySide::Tracer::on_out_of_memory(std::uint64_t rounded_size,
+void PolicySide::Tracer::on_out_of_memory(const policy::AllocationFailure& failure,
                                           policy::StreamId stream,
-                                          policy::PoolId pool,
-                                          policy::Capacity capacity) {
+                                          policy::PoolId pool) {
   TraceEvent& event = events.emplace_back();
   event.action = Action::kOutOfMemory;
-  event.address = capacity.free_bytes;
-  event.size = rounded_size;
+  event.address = failure.capacity.free_bytes;
+  event.size = failure.rounded_size;
   event.stream = stream;
   if (has_pools_) event.pool = key_of(pool);
 }

@@ -44,10 +44,9 @@ class PolicySide final : public Side {
     void on_segment_unmap(const policy::Block& block,
                           policy::Address start,
                           std::uint64_t size) override;
-    void on_out_of_memory(std::uint64_t rounded_size,
+    void on_out_of_memory(const policy::AllocationFailure& failure,
                           policy::StreamId stream,
-                          policy::PoolId pool,
-                          policy::Capacity capacity) override;
+                          policy::PoolId pool) override;
     std::vector<TraceEvent> events;
 
    private:

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/cli/explain_command.hpp"
-
+#include "analyzer/cli/commands/commands.hpp"
 #include "analyzer/cli/output.hpp"
 #include "analyzer/cli/progress.hpp"
 #include "analyzer/explain/device_list.hpp"

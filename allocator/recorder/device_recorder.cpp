@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/recorder/device_recorder.hpp"
+
+#include "trace/ring/clock.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <utility>
+
+#include <sys/syscall.h>
+
+namespace fragscope::recorder {
+namespace {
+
+using trace::Record;
+using trace::RecordKind;
+
+constexpr std::size_t kMostFrames = 128;
+
+/// The system's id of this thread; asked for once in each thread.
+std::uint32_t thread_id() {
+  static thread_local const auto id = static_cast<std::uint32_t>(::syscall(SYS_gettid));
+  return id;
+}
+
+void add_one(std::uint64_t& counter) {
+  std::atomic_ref shared(counter);
+  shared.store(shared.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void say_unrecorded(std::int32_t ordinal, std::string_view reason) {
+  std::array<char, 400> line;
+  const int size = std::snprintf(line.data(),
+                                 line.size(),
+                                 "fragscope: device %d is not recorded: %.*s; the job goes on\n",
+                                 ordinal,
+                                 static_cast<int>(std::min<std::size_t>(reason.size(), 300)),
+                                 reason.data());
+  if (size > 0) {
+    // Nobody else's buffers: the job may be anywhere in its own output.
+    static_cast<void>(!::write(STDERR_FILENO, line.data(), static_cast<std::size_t>(size)));
+  }
+}
+
+DeviceRecorder::DeviceRecorder(trace::RingFile& ring, const ForkGuard& guard)
+    : guard_(guard)
+    , writer_(ring.memory())
+    , table_(ring.memory())
+    , ring_(std::move(ring))
+    , clock_(ring_.header().clock)
+    , next_keyframe_(writer_.capacity() / 4) {}
+
+DeviceRecorder::~DeviceRecorder() {
+  if (!is_recording()) return;
+  ring_.header().last_anchor = trace::anchor_now(clock_);
+  ring_.end(trace::TraceState::kEnded);
+}
+
+void DeviceRecorder::stop(std::string_view reason) {
+  if (!is_recording()) return;
+  is_recording_ = false;
+  ring_.end(trace::TraceState::kUnrecorded, reason);
+  say_unrecorded(ring_.header().device, reason);
+}
+
+// --- What the caller tells. ----------------------------------------------------------------------
+
+std::uint32_t DeviceRecorder::intern_stack(std::span<const FrameText> frames) {
+  if (!is_recording()) return 0;
+  std::array<std::uint32_t, kMostFrames> ids;
+  const auto kept = frames.first(std::min(frames.size(), kMostFrames));
+  std::ranges::transform(kept, ids.begin(), [this](const FrameText& frame) {
+    return table_.frame({table_.text(frame.function), table_.text(frame.file), frame.line});
+  });
+  const auto used = std::span(ids).first(kept.size());
+  // A stack with holes would name the wrong place.
+  return std::ranges::count(used, 0U) > 0 ? 0 : table_.stack(used);
+}
+
+void DeviceRecorder::mark(std::string_view text, MarkKind kind) {
+  if (!is_recording()) return;
+  write(RecordKind::kMark, table_.text(text), static_cast<std::uint64_t>(kind));
+}
+
+void DeviceRecorder::settings(std::string_view conf) {
+  if (!is_recording()) return;
+  settings_ = table_.text(conf);
+  write(RecordKind::kSettings, settings_, 0);
+}
+
+void DeviceRecorder::device_memory(policy::Capacity capacity, std::uint64_t others_bytes) {
+  write(RecordKind::kDeviceMemory, capacity.free_bytes, capacity.total_bytes, others_bytes);
+}
+
+void DeviceRecorder::snapshot_taken(std::uint64_t active_bytes) {
+  write(RecordKind::kSnapshot, 0, active_bytes);
+}
+
+// --- What the policy decides. --------------------------------------------------------------------
+
+void DeviceRecorder::on_alloc(const policy::Block& block) {
+  block.tag = stack_;
+  Record record = record_of(RecordKind::kAlloc, block);
+  write(record);
+  // Here the policy's books are whole: the hand-out was its last step.
+  if (writer_.written() >= next_keyframe_) keyframe();
+}
+
+void DeviceRecorder::on_free_requested(const policy::Block& block) {
+  Record record = record_of(RecordKind::kFreeRequested, block);
+  write(record);
+}
+
+void DeviceRecorder::on_free_completed(const policy::Block& block) {
+  Record record = record_of(RecordKind::kFreeCompleted, block);
+  write(record);
+}
+
+void DeviceRecorder::on_segment_alloc(const policy::Block& block) {
+  Record record = record_of(RecordKind::kSegmentAlloc, block);
+  record.other = 0;
+  write(record);
+}
+
+void DeviceRecorder::on_segment_free(const policy::Block& block) {
+  Record record = record_of(RecordKind::kSegmentFree, block);
+  record.other = 0;
+  write(record);
+}
+
+void DeviceRecorder::on_segment_map(const policy::Block& block,
+                                    policy::Address start,
+                                    std::uint64_t size) {
+  Record record = record_of(RecordKind::kSegmentMap, block);
+  record.address = start;
+  record.size = size;
+  record.other = block.expandable->base;
+  write(record);
+}
+
+void DeviceRecorder::on_segment_unmap(const policy::Block& block,
+                                      policy::Address start,
+                                      std::uint64_t size) {
+  Record record = record_of(RecordKind::kSegmentUnmap, block);
+  record.address = start;
+  record.size = size;
+  record.other = block.expandable->base;
+  write(record);
+}
+
+void DeviceRecorder::on_split(const policy::Block& front, const policy::Block& rest) {
+  Record record = record_of(RecordKind::kSplit, front);
+  record.other = rest.size;
+  write(record);
+}
+
+void DeviceRecorder::on_merge(const policy::Block& block,
+                              policy::Address start,
+                              std::uint64_t /*size*/) {
+  Record record = record_of(RecordKind::kMerge, block);
+  record.other = start;
+  write(record);
+}
+
+void DeviceRecorder::on_record_stream(const policy::Block& block, policy::StreamId other) {
+  Record record = record_of(RecordKind::kRecordStream, block);
+  record.other = stream_id(other);
+  write(record);
+}
+
+void DeviceRecorder::on_retry(std::uint64_t device_allocation, policy::StreamId stream) {
+  Record record;
+  record.kind = RecordKind::kRetry;
+  record.size = device_allocation;
+  record.stream = stream_id(stream);
+  write(record);
+}
+
+void DeviceRecorder::on_cache_release(std::uint64_t bytes, std::uint64_t count) {
+  write(RecordKind::kCacheRelease, 0, bytes, count);
+}
+
+void DeviceRecorder::on_limit(std::optional<std::uint64_t> bytes) {
+  limit_ = bytes;
+  write(RecordKind::kLimit, 0, bytes.value_or(policy::kUnlimited));
+}
+
+void DeviceRecorder::on_out_of_memory(const policy::AllocationFailure& failure,
+                                      policy::StreamId stream,
+                                      policy::PoolId pool) {
+  if (!is_recording()) return;
+  device_memory(failure.capacity, 0);
+  Record record;
+  record.kind = RecordKind::kOutOfMemory;
+  record.address = failure.capacity.free_bytes;
+  record.size = failure.rounded_size;
+  record.other = failure.requested_size;
+  record.stream = stream_id(stream);
+  record.pool = pool_id(pool);
+  write(record);
+  add_one(ring_.header().failures);
+}
+
+// --- Keyframes. ----------------------------------------------------------------------------------
+
+// The last whole keyframe must still be there when the next one is complete: an interval and two
+// keyframes fit into the ring. Where there is room it is longer, so that an eighth of the records
+// or less are of keyframes.
+std::uint64_t DeviceRecorder::keyframe_interval() const {
+  const std::uint64_t quarter = writer_.capacity() / 4;
+  const std::uint64_t blocks = policy_ == nullptr ? 0 : policy_->block_count();
+  const std::uint64_t two_keyframes = std::min(2 * blocks, writer_.capacity());
+  return std::max(quarter, std::min(8 * blocks, writer_.capacity() - two_keyframes));
+}
+
+void DeviceRecorder::keyframe() {
+  if (!is_recording() || policy_ == nullptr) return;
+  next_keyframe_ = writer_.written() + writer_.capacity() / 4;
+  const std::uint64_t blocks = policy_->block_count();
+  if (blocks > writer_.capacity() / 8 * 3) {
+    add_one(ring_.header().keyframes_refused);
+    return;
+  }
+  write_blocks();
+  write_standing_facts();
+  next_keyframe_ = writer_.written() + keyframe_interval();
+}
+
+void DeviceRecorder::write_blocks() {
+  const std::uint64_t blocks = policy_->block_count();
+  write(RecordKind::kKeyframeBegin, keyframes_, blocks, policy_->held_bytes());
+  policy_->visit_blocks([this](const policy::Block& block) {
+    Record record = record_of(RecordKind::kKeyframeBlock, block);
+    const bool is_pending = !block.allocated && !block.is_free();
+    record.flags |= block.allocated ? trace::kFlagAllocated : 0;
+    record.flags |= is_pending ? trace::kFlagPending : 0;
+    record.flags |= block.mapped ? 0 : trace::kFlagUnmapped;
+    record.flags |= block.prev == nullptr ? trace::kFlagFirst : 0;
+    const std::uint32_t current = std::exchange(stack_, block.tag);
+    write(record);
+    stack_ = current;
+  });
+  write(RecordKind::kKeyframeEnd, keyframes_++, blocks);
+}
+
+// What was said once and would be overwritten.
+void DeviceRecorder::write_standing_facts() {
+  const trace::ClockAnchor now = trace::anchor_now(clock_);
+  Record record;
+  record.kind = RecordKind::kClock;
+  record.address = now.monotonic_ns;
+  record.size = now.unix_ns;
+  write(record);
+  if (settings_ != 0) write(RecordKind::kSettings, settings_, 0);
+  if (limit_) write(RecordKind::kLimit, 0, *limit_);
+}
+
+// --- Records. ------------------------------------------------------------------------------------
+
+Record DeviceRecorder::record_of(RecordKind kind, const policy::Block& block) {
+  Record record;
+  record.kind = kind;
+  record.address = block.address;
+  record.size = block.size;
+  record.other = block.requested_size;
+  record.stream = stream_id(block.stream);
+  if (block.pool->owner() != nullptr) record.pool = pool_id(block.pool->owner()->id);
+  if (block.pool->size_class() == policy::SizeClass::kLarge) record.flags |= trace::kFlagLarge;
+  if (block.expandable != nullptr) record.flags |= trace::kFlagExpandable;
+  if (!block.mapped) record.flags |= trace::kFlagUnmapped;
+  return record;
+}
+
+void DeviceRecorder::write(Record& record) {
+  if (!is_recording()) return;
+  record.ticks = trace::ticks_now(clock_);
+  record.thread = thread_id();
+  record.stack = stack_;
+  record.device = static_cast<std::uint8_t>(ring_.header().device);
+  if (policy_ != nullptr && policy_->is_capture_underway()) record.flags |= trace::kFlagCapturing;
+  writer_.append(record);
+}
+
+void DeviceRecorder::write(RecordKind kind,
+                           std::uint64_t address,
+                           std::uint64_t size,
+                           std::uint64_t other) {
+  Record record;
+  record.kind = kind;
+  record.address = address;
+  record.size = size;
+  record.other = other;
+  write(record);
+}
+
+std::uint32_t DeviceRecorder::stream_id(policy::StreamId stream) {
+  if (stream == 0) return 0;
+  if (stream == last_stream_) return last_stream_id_;
+  // Only what is written may take room: after a fork the table is the parent's.
+  if (!is_recording()) return trace::kUnknownStream;
+  const std::uint32_t id = table_.stream(stream);
+  if (id == 0) return trace::kUnknownStream;
+  last_stream_ = stream;
+  last_stream_id_ = id;
+  return id;
+}
+
+std::uint16_t DeviceRecorder::pool_id(policy::PoolId pool) {
+  if (pool == policy::PoolId{}) return 0;
+  if (!is_recording()) return trace::kUnknownPool;
+  const std::uint32_t id = table_.pool(pool.first, pool.second);
+  return id == 0 || id >= trace::kUnknownPool ? trace::kUnknownPool
+                                              : static_cast<std::uint16_t>(id);
+}
+
+}  // namespace fragscope::recorder

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes what one device's allocator decides into a ring. Sits inside the user's job: no lock, no
+// system call, no heap where a record is written, and nothing that goes wrong here ever reaches the
+// job: then nothing is recorded any more, and the ring's header says why.
+#pragma once
+
+#include "allocator/policy/blocks/observer.hpp"
+#include "allocator/policy/caching_policy.hpp"
+#include "allocator/recorder/fork_guard.hpp"
+#include "trace/format/record.hpp"
+#include "trace/ring/ring_file.hpp"
+#include "trace/ring/ring_writer.hpp"
+#include "trace/ring/table_writer.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace fragscope::recorder {
+
+/// One line of a call stack, as the caller knows it; the texts need not outlive the call.
+struct FrameText {
+  std::string_view function;
+  std::string_view file;
+  std::uint32_t line = 0;
+};
+
+/// The line on standard error.
+void say_unrecorded(std::int32_t ordinal, std::string_view reason);
+
+enum class MarkKind : std::uint8_t { kPoint = 0, kBegin = 1, kEnd = 2 };
+
+/// Not thread-safe: like the policy it is called under the device's lock, marks included.
+class DeviceRecorder final : public policy::Observer {
+ public:
+  /// Records into `ring`, which was just made and is taken over. `guard` is sound and outlives
+  /// this. May throw std::bad_alloc, and `ring` is the caller's then.
+  DeviceRecorder(trace::RingFile& ring, const ForkGuard& guard);
+  /// Says that the ring ended, unless this is a forked child.
+  ~DeviceRecorder() override;
+
+  /// Whose blocks keyframes list; without it there are none, and a ring that came round once cannot
+  /// be replayed. The policy outlives this, or is taken back by null.
+  void watch(const policy::CachingPolicy* policy) { policy_ = policy; }
+
+  /// The call stack of what comes next, from `intern_stack`; 0: none.
+  void set_stack(std::uint32_t stack) { stack_ = stack; }
+  /// The innermost frame first; of deeper stacks the innermost 128. 0 if the table is full.
+  [[nodiscard]] std::uint32_t intern_stack(std::span<const FrameText> frames);
+
+  /// Something that the user's program says of itself: a point, or where a stage begins or ends.
+  void mark(std::string_view text, MarkKind kind);
+  /// The options, as the allocator took them.
+  void settings(std::string_view conf);
+  /// What the driver says of the device, and how much of it other processes hold (0: not known).
+  void device_memory(policy::Capacity capacity, std::uint64_t others_bytes);
+  void snapshot_taken(std::uint64_t active_bytes);
+  /// Every block that there is, so that a reader can begin here.
+  void keyframe();
+
+  /// From now on nothing is recorded; the header says why, and a line on standard error.
+  void stop(std::string_view reason);
+  [[nodiscard]] bool is_recording() const { return is_recording_ && !guard_.is_child(); }
+  [[nodiscard]] const trace::Header& header() const { return ring_.header(); }
+
+  void on_alloc(const policy::Block& block) override;
+  void on_free_requested(const policy::Block& block) override;
+  void on_free_completed(const policy::Block& block) override;
+  void on_segment_alloc(const policy::Block& block) override;
+  void on_segment_free(const policy::Block& block) override;
+  void on_segment_map(const policy::Block& block,
+                      policy::Address start,
+                      std::uint64_t size) override;
+  void on_segment_unmap(const policy::Block& block,
+                        policy::Address start,
+                        std::uint64_t size) override;
+  void on_split(const policy::Block& front, const policy::Block& rest) override;
+  void on_merge(const policy::Block& block, policy::Address start, std::uint64_t size) override;
+  void on_record_stream(const policy::Block& block, policy::StreamId other) override;
+  void on_retry(std::uint64_t device_allocation, policy::StreamId stream) override;
+  void on_cache_release(std::uint64_t bytes, std::uint64_t count) override;
+  void on_limit(std::optional<std::uint64_t> bytes) override;
+  void on_out_of_memory(const policy::AllocationFailure& failure,
+                        policy::StreamId stream,
+                        policy::PoolId pool) override;
+
+ private:
+  [[nodiscard]] trace::Record record_of(trace::RecordKind kind, const policy::Block& block);
+  void write(trace::Record& record);
+  void write(trace::RecordKind kind,
+             std::uint64_t address,
+             std::uint64_t size,
+             std::uint64_t other = 0);
+  void write_blocks();
+  void write_standing_facts();
+  [[nodiscard]] std::uint32_t stream_id(policy::StreamId stream);
+  [[nodiscard]] std::uint16_t pool_id(policy::PoolId pool);
+  [[nodiscard]] std::uint64_t keyframe_interval() const;
+
+  const ForkGuard& guard_;
+  trace::RingWriter writer_;
+  trace::TableWriter table_;
+  trace::RingFile ring_;  // behind what may throw
+  const policy::CachingPolicy* policy_ = nullptr;
+  trace::ClockKind clock_;
+  bool is_recording_ = true;
+  std::uint32_t stack_ = 0;
+  policy::StreamId last_stream_ = 0;
+  std::uint32_t last_stream_id_ = 0;
+  std::uint64_t next_keyframe_ = 0;
+  std::uint64_t keyframes_ = 0;
+  std::uint32_t settings_ = 0;
+  std::optional<std::uint64_t> limit_;
+};
+
+}  // namespace fragscope::recorder

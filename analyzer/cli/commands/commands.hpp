@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands. Each adds itself to `app`; after parsing, `run` is set if it was chosen, and gives
+// the exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+
+namespace fragscope::cli {
+
+/// A recording, a verdict.
+void add_analyze_command(CLI::App& app, std::function<int()>& run);
+/// The records of a trace as lines of text.
+void add_dump_command(CLI::App& app, std::function<int()>& run);
+/// Out-of-memory messages found in logs, and what their numbers prove.
+void add_explain_command(CLI::App& app, std::function<int()>& run);
+/// A ring becomes a file.
+void add_record_command(CLI::App& app, std::function<int()>& run);
+/// The rings on this machine.
+void add_rings_command(CLI::App& app, std::function<int()>& run);
+
+}  // namespace fragscope::cli

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/cli/commands/commands.hpp"
+#include "analyzer/cli/output.hpp"
+#include "analyzer/recording/byte_size.hpp"
+#include "analyzer/report/frame_text.hpp"
+#include "trace/file/drain.hpp"
+#include "trace/process/descriptor.hpp"
+#include "trace/process/ring_directory.hpp"
+#include "trace/ring/ring_file.hpp"
+#include "trace/ring/ring_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <thread>
+
+namespace fragscope::cli {
+namespace {
+
+struct RecordArguments {
+  std::string ring;
+  std::string output;
+  bool zstd = false;
+  bool once = false;
+  bool force = false;
+};
+
+// Short against the time in which a full-speed writer comes round: a million records take some 20
+// ms to write, and a ring holds a quarter of that.
+constexpr auto kPause = std::chrono::milliseconds(1);
+/// How often the writer is looked for.
+constexpr auto kLook = std::chrono::milliseconds(100);
+
+volatile std::sig_atomic_t stop_asked = 0;
+
+void ask_to_stop(int) {
+  stop_asked = 1;
+}
+
+Error system_error(const std::string& path, const char* what) {
+  Error error;
+  error.code = ErrorCode::kUnreadable;
+  error.source = path;
+  error.message = fmt::format("{}: {}", what, std::generic_category().message(errno));
+  return error;
+}
+
+Result<Descriptor> open_output(const RecordArguments& arguments) {
+  if (arguments.output == "-") return Descriptor(STDOUT_FILENO);
+  const int exclusive = arguments.force ? O_TRUNC : O_EXCL;
+  const int file =
+      ::open(arguments.output.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC | exclusive, 0600);
+  if (file >= 0) return Descriptor(file);
+  return tl::unexpected(system_error(
+      arguments.output,
+      errno == EEXIST ? "is there already (--force overwrites it)" : "cannot be made"));
+}
+
+Result<void> write_all(int file, const std::string& path, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(file, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return tl::unexpected(system_error(path, "cannot be written"));
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+  }
+  return {};
+}
+
+/// Drains until the writer is gone, or somebody asks to stop. Gives whether the writer is gone.
+Result<bool> follow(trace::Drain& drain, const RecordArguments& arguments) {
+  auto next_look = std::chrono::steady_clock::now();
+  for (;;) {
+    const auto now = std::chrono::steady_clock::now();
+    bool is_gone = false;
+    if (now >= next_look) {
+      next_look = now + kLook;
+      is_gone = trace::writer_state(arguments.ring, drain.header()) != trace::WriterState::kAlive;
+    }
+    const auto taken = drain.pump();
+    if (!taken) return tl::unexpected(taken.error());
+    if (is_gone || arguments.once || stop_asked != 0) return is_gone;
+    if (*taken == 0) std::this_thread::sleep_for(kPause);
+  }
+}
+
+Result<void> record(const RecordArguments& arguments) {
+  const auto ring = trace::RingFile::open(arguments.ring);
+  if (!ring) return tl::unexpected(ring.error());
+  // Nothing is made or overwritten before the ring is known to be one.
+  if (const auto header = trace::read_header(ring->bytes()); !header) {
+    Error error = header.error();
+    error.source = arguments.ring;
+    return tl::unexpected(std::move(error));
+  }
+  const auto output = open_output(arguments);
+  if (!output) return tl::unexpected(output.error());
+  const auto codec = arguments.zstd ? trace::ChunkCodec::kZstd : trace::ChunkCodec::kPlain;
+  auto drain = trace::Drain::begin(ring->bytes(), codec, [&](std::span<const std::byte> bytes) {
+    return write_all(output->number(), arguments.output, bytes);
+  });
+  if (!drain) {
+    Error error = drain.error();
+    error.source = arguments.ring;
+    return tl::unexpected(std::move(error));
+  }
+  const auto is_gone = follow(*drain, arguments);
+  if (!is_gone) return tl::unexpected(is_gone.error());
+  if (const auto ended = drain->finish(*is_gone); !ended) return ended;
+
+  const trace::ReadCounts& counts = drain->counts();
+  fmt::print(stderr,
+             "{}: {} records, {} overwritten before they were read, {} torn, {} damaged; {}\n",
+             report::printable(arguments.output),
+             model::show_count(counts.records),
+             model::show_count(counts.overwritten),
+             counts.torn,
+             counts.damaged,
+             model::show_bytes(drain->written_bytes()));
+  return {};
+}
+
+int run_record(const RecordArguments& arguments) {
+  struct sigaction action {};
+  action.sa_handler = ask_to_stop;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  const Result<void> done = record(arguments);
+  return done ? kDone : complain(done.error());
+}
+
+}  // namespace
+
+void add_record_command(CLI::App& app, std::function<int()>& run) {
+  auto arguments = std::make_shared<RecordArguments>();
+  CLI::App* command = app.add_subcommand(
+      "record",
+      "Drain a ring into a trace file while the job runs, until it ends or Ctrl-C; the job is not "
+      "touched");
+  command->add_option("--from", arguments->ring, "The ring; `fragscope rings` lists them")
+      ->required();
+  command->add_option("-o,--output", arguments->output, "Trace file to make; - is standard output")
+      ->required();
+  command->add_flag("--zstd", arguments->zstd, "Compress; about a sixth of the size");
+  command->add_flag("--once", arguments->once, "Take what is there now, and end");
+  command->add_flag("--force", arguments->force, "Overwrite the file");
+  command->callback([arguments, &run] { run = [arguments] { return run_record(*arguments); }; });
+}
+
+}  // namespace fragscope::cli

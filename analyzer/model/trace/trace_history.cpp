@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/trace/trace_history.hpp"
+
+#include "allocator/policy/conf/size_options.hpp"
+#include "trace/check.hpp"
+#include "trace/ring/clock.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace fragscope::model {
+namespace {
+
+using trace::Record;
+using trace::RecordKind;
+
+constexpr auto kLastKnownKind = static_cast<std::uint8_t>(RecordKind::kClock);
+
+/// Whether this record completes what the one before began, so that the heap between them is one
+/// that PyTorch never shows.
+bool continues(RecordKind before, RecordKind kind) {
+  if (kind == RecordKind::kMerge) return true;
+  return before == RecordKind::kSplit &&
+         (kind == RecordKind::kAlloc || kind == RecordKind::kSplit ||
+          kind == RecordKind::kSegmentUnmap);
+}
+
+std::string text_of(std::span<const char> field) {
+  return {field.begin(), std::ranges::find(field, '\0')};
+}
+
+void take_settings(std::string_view conf, Settings& settings) {
+  const policy::SizeOptions options = policy::read_size_options(conf);
+  settings.rules = options.rules;
+  settings.memory_fraction = options.memory_fraction;
+}
+
+}  // namespace
+
+/// The walk over all records: what is kept of them.
+class TraceHistory::FirstWalk {
+ public:
+  FirstWalk(TraceHistory& history, Recording& recording)
+      : history_(history)
+      , settings_(recording.settings)
+      , table_(history.reader_->table())
+      , header_(history.reader_->header()) {}
+
+  void begin(std::uint64_t first) {
+    if (first == 0) {
+      heap_.begin_empty();
+      history_.starts_.push_back({0, 0});
+      consider_peak(kBeforeFirst);
+    } else {
+      dark_from_ = first;
+    }
+    next_ = first;
+  }
+
+  /// Records up to this one are missing.
+  void skip_to(std::uint64_t number) {
+    if (number == next_) return;
+    history_.counts_.lost += number - next_;
+    lose(next_);
+    next_ = number;
+  }
+
+  void lose(std::uint64_t from) {
+    settle();
+    if (heap_.is_known()) dark_from_ = from + 1;
+    heap_.lose();
+  }
+
+  void take(const Record& record) {
+    if (!continues(last_kind_, record.kind)) settle();
+    last_kind_ = record.kind;
+    if (record.device != static_cast<std::uint8_t>(history_.device_)) {
+      ++history_.counts_.other_devices;
+    } else {
+      heap_.apply(record);
+      note(record);
+    }
+    ++next_;
+  }
+
+  void end() {
+    settle();
+    if (dark_from_) history_.dark_.push_back({*dark_from_, next_ + 1});
+    history_.contradictions_ = heap_.contradictions();
+    history_.first_contradiction_ = heap_.first_contradiction();
+    history_.levels_ = {most_.reserved,
+                        exactly(most_.allocated),
+                        exactly(most_.active),
+                        most_.requested,
+                        exactly(most_.inactive_split)};
+  }
+
+ private:
+  void settle() {
+    const TraceLevels& now = heap_.levels();
+    most_.reserved = std::max(most_.reserved, now.reserved);
+    most_.allocated = std::max(most_.allocated, now.allocated);
+    most_.active = std::max(most_.active, now.active);
+    most_.requested = std::max(most_.requested, now.requested);
+    most_.inactive_split = std::max(most_.inactive_split, now.inactive_split);
+  }
+
+  void consider_peak(EventIndex event) {
+    const std::uint64_t allocated = heap_.levels().allocated;
+    if (has_peak_ && allocated <= history_.peak_.allocated_bytes) return;
+    has_peak_ = true;
+    history_.peak_ = {event, allocated};
+  }
+
+  void note(const Record& record) {
+    switch (record.kind) {
+      case RecordKind::kAlloc:
+        if (heap_.is_known()) consider_peak(static_cast<EventIndex>(next_));
+        break;
+      case RecordKind::kKeyframeBegin:
+        keyframe_begin_ = next_;
+        break;
+      case RecordKind::kKeyframeEnd:
+        note_keyframe();
+        break;
+      case RecordKind::kOutOfMemory:
+        note_failure(record);
+        break;
+      case RecordKind::kSettings:
+        take_settings(table_.text(record.address), settings_);
+        ++history_.counts_.settings;
+        break;
+      case RecordKind::kLimit:
+        settings_.limit_bytes =
+            record.size == policy::kUnlimited ? std::nullopt : std::optional(record.size);
+        break;
+      case RecordKind::kDeviceMemory:
+        settings_.device_total_bytes = record.size;
+        break;
+      default:
+        if (static_cast<std::uint8_t>(record.kind) > kLastKnownKind) {
+          ++history_.counts_.unknown_kinds;
+        }
+    }
+    const bool is_home_unknown =
+        record.stream == trace::kUnknownStream || record.pool == trace::kUnknownPool;
+    if (is_home_unknown) ++history_.counts_.unknown_homes;
+  }
+
+  void note_keyframe() {
+    if (heap_.keyframes() == keyframes_) return;
+    keyframes_ = heap_.keyframes();
+    history_.starts_.push_back({keyframe_begin_, next_ + 1});
+    if (dark_from_) history_.dark_.push_back({*dark_from_, next_ + 1});
+    dark_from_.reset();
+    consider_peak(static_cast<EventIndex>(next_));
+  }
+
+  void note_failure(const Record& record) {
+    if (!heap_.is_known()) {
+      ++history_.counts_.failures_in_the_dark;
+      return;
+    }
+    FailedRequest& failed = history_.failed_.emplace_back();
+    failed.event = static_cast<EventIndex>(next_);
+    failed.time_us = static_cast<std::int64_t>(trace::unix_ns_at(header_, record.ticks) / 1000);
+    failed.size_bytes = record.size;
+    failed.asked_bytes = record.other;
+    failed.stream = history_.names_.stream(record.stream);
+    failed.pool = history_.names_.pool(record.pool);
+    failed.stack = history_.names_.stack(record.stack);
+    failed.device_free_bytes = record.address;
+    failed.device_total_bytes = settings_.device_total_bytes;
+    failed.limit_bytes = settings_.limit_bytes;
+  }
+
+  TraceHistory& history_;
+  Settings& settings_;
+  const trace::Table& table_;
+  const trace::Header& header_;
+  TraceHeap heap_;
+  TraceLevels most_;
+  std::uint64_t next_ = 0;  // the record that comes
+  RecordKind last_kind_ = RecordKind::kNone;
+  std::uint64_t keyframe_begin_ = 0;
+  std::uint64_t keyframes_ = 0;
+  std::optional<std::uint64_t> dark_from_;
+  bool has_peak_ = false;
+};
+
+Result<std::unique_ptr<TraceHistory>> TraceHistory::open(std::span<const std::byte> bytes,
+                                                         Recording& recording,
+                                                         const WalkProgress& progress) {
+  auto reader = trace::TraceReader::open(bytes);
+  if (!reader) return tl::unexpected(std::move(reader.error()));
+  if (reader->record_count() == 0) {
+    const std::string reason = text_of(reader->header().reason);
+    return failure(ErrorCode::kDamaged,
+                   "the trace has no records" + (reason.empty() ? "" : ": " + reason));
+  }
+  std::unique_ptr<TraceHistory> history(new TraceHistory(std::move(*reader), recording));
+  history->walk_once(recording, progress);
+  if (history->starts_.empty()) {
+    return failure(ErrorCode::kDamaged,
+                   "not replayable from here: its beginning is overwritten, and the " +
+                       std::to_string(history->reader_->record_count()) +
+                       " records that are left hold no whole keyframe");
+  }
+  history->add_trust(recording);
+  history->set_end(recording);
+  return history;
+}
+
+TraceHistory::TraceHistory(trace::TraceReader reader, Recording& recording)
+    : reader_(std::make_unique<trace::TraceReader>(std::move(reader)))
+    , names_(reader_->table(), recording)
+    , device_(reader_->header().device) {
+  const trace::Header& header = reader_->header();
+  recording.kind = "trace";
+  const std::string library = text_of(header.library_version);
+  const std::string torch = text_of(header.torch_version);
+  recording.writer = "fragscope" + (library.empty() ? "" : " " + library) +
+                     (torch.empty() ? "" : " in PyTorch " + torch);
+  recording.event_count = reader_->record_count();
+  take_settings(text_of(header.conf), recording.settings);
+  if (header.device_total_bytes > 0) {
+    recording.settings.device_total_bytes = header.device_total_bytes;
+  }
+  recording.traces.push_back({device_, 0, 0});
+}
+
+EventIndex TraceHistory::first_event() const {
+  return static_cast<EventIndex>(reader_->first_record());
+}
+EventIndex TraceHistory::end_event() const {
+  return static_cast<EventIndex>(reader_->end_record());
+}
+
+void TraceHistory::walk_once(Recording& recording, const WalkProgress& progress) {
+  FirstWalk walk(*this, recording);
+  walk.begin(reader_->first_record());
+  for (std::size_t i = 0; i < reader_->chunk_count(); ++i) {
+    walk.skip_to(reader_->first_of_chunk(i));
+    const auto records = reader_->records(i);
+    if (!records) {
+      if (damage_.empty()) damage_ = records.error().describe();
+      continue;  // what comes next finds a gap
+    }
+    for (const Record& record : *records)
+      walk.take(record);
+    if (progress) progress(reader_->end_of_chunk(i), reader_->file_bytes());
+  }
+  walk.skip_to(reader_->end_record());
+  walk.end();
+}
+
+bool TraceHistory::is_known_before(EventIndex event) const {
+  const auto number = static_cast<std::uint64_t>(event);
+  return std::ranges::none_of(
+      dark_, [number](const Dark& dark) { return dark.begin <= number && number < dark.end; });
+}
+
+std::uint64_t TraceHistory::last_known() const {
+  const std::uint64_t end = reader_->end_record();
+  return is_known_before(static_cast<EventIndex>(end)) ? end : dark_.back().begin - 1;
+}
+
+void TraceHistory::visit_states_until(
+    std::span<const EventIndex> targets,
+    const std::function<bool(EventIndex, HeapState&)>& use) const {
+  TraceHeap heap;
+  std::uint64_t at = 0;
+  bool has_begun = false;
+  for (const EventIndex target : targets) {
+    std::uint64_t to = std::max<std::uint64_t>(static_cast<std::uint64_t>(target), 0);
+    if (target == end_event()) to = last_known();
+    FRAGSCOPE_CHECK(is_known_before(static_cast<EventIndex>(to)));
+    const auto later = std::ranges::upper_bound(starts_, to, {}, &Start::known_from);
+    const Start start = *std::prev(later);
+    // Going on from where the last state was made may be the shorter way.
+    if (!has_begun || start.record >= at) {
+      heap = TraceHeap();
+      if (start.known_from == 0) heap.begin_empty();
+      at = start.record;
+      has_begun = true;
+    }
+    move(heap, at, to);
+    at = to;
+    HeapState state = heap.state(names_);
+    if (!use(target, state)) return;
+  }
+}
+
+void TraceHistory::move(TraceHeap& heap, std::uint64_t from, std::uint64_t to) const {
+  for (std::size_t i = reader_->chunk_of(from); i < reader_->chunk_count(); ++i) {
+    if (reader_->first_of_chunk(i) >= to) return;
+    const auto records = reader_->records(i);
+    if (!records) continue;
+    for (const Record& record : *records) {
+      const std::uint64_t number = record.commit - 1;
+      if (number >= to) return;
+      if (number >= from && record.device == static_cast<std::uint8_t>(device_)) heap.apply(record);
+    }
+  }
+}
+
+void TraceHistory::set_end(Recording& recording) const {
+  const EventIndex end = end_event();
+  visit_states_until(std::span(&end, 1), [&](EventIndex, HeapState& state) {
+    for (const HeapSegment& from : state.segments) {
+      Segment& segment = recording.segments.emplace_back();
+      segment.address = from.address;
+      segment.size_bytes = from.size_bytes;
+      segment.stream = from.home.stream;
+      segment.first_block = from.first_block;
+      segment.block_count = from.block_count;
+      segment.device = device_;
+      segment.pool = from.home.pool;
+      segment.size_class = from.home.size_class;
+      segment.expandable = from.home.expandable;
+    }
+    for (const HeapBlock& from : state.blocks) {
+      recording.blocks.push_back(
+          {from.address, from.size_bytes, from.requested_bytes, from.stack, from.state, true});
+    }
+    return true;
+  });
+}
+
+void TraceHistory::add_trust(Recording& recording) const {
+  const trace::Header& header = reader_->header();
+  const auto add_if = [&](bool present, const char* signal, const std::string& effect) {
+    if (present) {
+      recording.trust.push_back({signal, "device " + std::to_string(device_) + ": " + effect});
+    }
+  };
+  const auto number = [](std::uint64_t value) { return std::to_string(value); };
+  add_if(first_event() > 0,
+         "history-cut",
+         number(reader_->first_record()) +
+             " records before the first one are overwritten; the "
+             "heap is known from record " +
+             number(starts_.front().known_from) +
+             " on, and a higher peak before it would not be seen");
+  add_if(counts_.lost > 0,
+         "lost-records",
+         number(counts_.lost) +
+             " records are missing in the middle; from there to the next "
+             "keyframe the heap is not known");
+  add_if(!is_known_before(end_event()),
+         "end-not-known",
+         "no keyframe follows the last gap; what is shown as the end is the heap before record " +
+             number(last_known()));
+  add_if(counts_.failures_in_the_dark > 0,
+         "failures-not-judged",
+         number(counts_.failures_in_the_dark) + " failed requests where the heap is not known");
+  add_if(contradictions_ > 0,
+         "records-contradict",
+         number(contradictions_) +
+             " records do not fit the heap that those before them make, the "
+             "first is " +
+             number(first_contradiction_) + "; they are left out");
+  add_if(!damage_.empty(), "damaged-chunk", damage_);
+  add_if(header.state == trace::TraceState::kUnrecorded,
+         "recording-stopped",
+         "recording stopped before the program did: " + text_of(header.reason));
+  add_if(!reader_->is_complete(),
+         "cut-short",
+         "the file has no end; " + number(reader_->cut_bytes()) +
+             " bytes behind its last whole "
+             "part are left out");
+  add_if(header.dropped > 0, "dropped-records", number(header.dropped) + " records were dropped");
+  add_if(header.damaged > 0,
+         "damaged-records",
+         number(header.damaged) + " slots of the ring held no sound record");
+  add_if(header.table_refused > 0,
+         "table-full",
+         number(header.table_refused) + " stacks or names found no room and are not known");
+  add_if(!reader_->table().damage().empty(), "table-damaged", reader_->table().damage());
+  add_if(counts_.unknown_homes > 0,
+         "unknown-homes",
+         number(counts_.unknown_homes) +
+             " records name a stream or pool that found no room; they "
+             "count for the default one");
+  add_if(counts_.unknown_kinds > 0,
+         "unknown-kinds",
+         number(counts_.unknown_kinds) +
+             " records of kinds that this version does not know are "
+             "skipped");
+  add_if(counts_.other_devices > 0,
+         "other-devices",
+         number(counts_.other_devices) + " records are of another device and are skipped");
+  add_if(counts_.settings > 1,
+         "settings-changed",
+         "the options were given " + number(counts_.settings) + " times; the last ones are used");
+}
+
+}  // namespace fragscope::model

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// One device's heap over time, from a trace file. Opening walks over all records once and keeps of
+// them only failures, peaks and where a walk can begin (the start, or a keyframe); a state is made
+// by walking on from the last such place. Memory does not grow with the number of records. Not
+// thread-safe.
+#pragma once
+
+#include "analyzer/model/history.hpp"
+#include "analyzer/model/trace/trace_heap.hpp"
+#include "analyzer/model/trace/trace_names.hpp"
+#include "analyzer/recording/recording.hpp"
+#include "trace/file/trace_reader.hpp"
+#include "trace/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace fragscope::model {
+
+/// How far reading has got, in bytes of the file; what lies before is read again only in parts.
+using WalkProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+class TraceHistory final : public History {
+ public:
+  /// `bytes` is a whole trace file and outlives this. Fills `recording`: names, settings, what
+  /// weakens the evidence, and the heap at the end. Fails: a damaged or foreign file; nothing that
+  /// can be replayed.
+  [[nodiscard]] static Result<std::unique_ptr<TraceHistory>> open(
+      std::span<const std::byte> bytes, Recording& recording, const WalkProgress& progress = {});
+
+  [[nodiscard]] std::int32_t device() const override { return device_; }
+  [[nodiscard]] EventIndex first_event() const override;
+  [[nodiscard]] EventIndex end_event() const override;
+  [[nodiscard]] std::vector<FailedRequest> failed_requests() const override { return failed_; }
+  [[nodiscard]] const Peak& peak() const override { return peak_; }
+  [[nodiscard]] const PeakLevels& peak_levels() const override { return levels_; }
+  [[nodiscard]] bool is_known_before(EventIndex event) const override;
+  void visit_states_until(std::span<const EventIndex> targets,
+                          const std::function<bool(EventIndex, HeapState&)>& use) const override;
+
+ private:
+  /// Where a walk can begin, and from which record on the heap is known then.
+  struct Start {
+    std::uint64_t record = 0;
+    std::uint64_t known_from = 0;
+  };
+  /// Records before which the heap is not known: from `begin` to before `end`.
+  struct Dark {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+  /// What the walk over all records counts.
+  struct Counts {
+    std::uint64_t lost = 0;
+    std::uint64_t unknown_kinds = 0;
+    std::uint64_t other_devices = 0;
+    std::uint64_t failures_in_the_dark = 0;  ///< Where the heap is not known.
+    std::uint64_t settings = 0;
+    std::uint64_t unknown_homes = 0;  ///< Streams or pools that the table has no room for.
+  };
+  class FirstWalk;
+
+  TraceHistory(trace::TraceReader reader, Recording& recording);
+
+  void walk_once(Recording& recording, const WalkProgress& progress);
+  void add_trust(Recording& recording) const;
+  void set_end(Recording& recording) const;
+  /// The last record before which the heap is known.
+  [[nodiscard]] std::uint64_t last_known() const;
+  /// Moves the heap, which stands before record `from`, to before record `to`.
+  void move(TraceHeap& heap, std::uint64_t from, std::uint64_t to) const;
+
+  std::unique_ptr<trace::TraceReader> reader_;  // changed by reading, not by what is read
+  TraceNames names_;
+  std::int32_t device_ = 0;
+  std::vector<Start> starts_;
+  std::vector<FailedRequest> failed_;
+  Peak peak_;
+  PeakLevels levels_;
+  Counts counts_;
+  std::uint64_t contradictions_ = 0;
+  std::uint64_t first_contradiction_ = 0;
+  std::vector<Dark> dark_;
+  std::string damage_;  ///< Of the first chunk that could not be read.
+};
+
+}  // namespace fragscope::model

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/file/trace_writer.hpp"
+
+#include <zstd.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+namespace fragscope::trace {
+namespace {
+
+constexpr int kZstdLevel = 3;
+constexpr std::array<std::byte, kHeaderBytes> kZeros{};
+
+}  // namespace
+
+TraceWriter::TraceWriter(ChunkCodec codec, ByteSink sink)
+    : codec_(codec)
+    , sink_(std::move(sink)) {}
+
+Result<TraceWriter> TraceWriter::begin(Header header, ChunkCodec codec, ByteSink sink) {
+  TraceWriter writer(codec, std::move(sink));
+  header.form = TraceForm::kFile;
+  header.header_bytes = kHeaderBytes;
+  header.record_bytes = kRecordBytes;
+  header.record_offset = header.record_capacity = header.table_offset = header.table_bytes = 0;
+  return writer.put(std::as_bytes(std::span(&header, 1)))
+      .and_then([&] { return writer.put(std::span(kZeros).subspan(sizeof header)); })
+      .map([&] { return std::move(writer); });
+}
+
+Result<void> TraceWriter::add_records(std::span<const Record> records) {
+  constexpr std::size_t kMost = kMostChunkBytes / kRecordBytes;
+  for (std::size_t at = 0; at < records.size(); at += kMost) {
+    const auto part = records.subspan(at, std::min(kMost, records.size() - at));
+    const std::uint64_t first = part.front().commit - 1;
+    const Result<void> added = add(ChunkKind::kRecords, first, std::as_bytes(part));
+    if (!added) return added;
+    next_record_ = first + part.size();
+  }
+  return {};
+}
+
+Result<void> TraceWriter::add_table(std::span<const std::byte> bytes) {
+  for (std::size_t at = 0; at < bytes.size(); at += kMostChunkBytes) {
+    const auto part = bytes.subspan(at, std::min<std::size_t>(kMostChunkBytes, bytes.size() - at));
+    const Result<void> added = add(ChunkKind::kTable, table_bytes_, part);
+    if (!added) return added;
+    table_bytes_ += part.size();
+  }
+  return {};
+}
+
+Result<void> TraceWriter::end(const Header& header) {
+  return add(ChunkKind::kEnd, next_record_, std::as_bytes(std::span(&header, 1)));
+}
+
+Result<void> TraceWriter::add(ChunkKind kind,
+                              std::uint64_t first,
+                              std::span<const std::byte> bytes) {
+  ChunkHeader chunk;
+  chunk.kind = kind;
+  chunk.first = first;
+  chunk.bytes = bytes.size();
+  chunk.codec = ChunkCodec::kPlain;
+  std::span<const std::byte> stored = bytes;
+  if (codec_ == ChunkCodec::kZstd) {
+    packed_.resize(ZSTD_compressBound(bytes.size()));
+    const std::size_t size =
+        ZSTD_compress(packed_.data(), packed_.size(), bytes.data(), bytes.size(), kZstdLevel);
+    if (ZSTD_isError(size) != 0U) {
+      return failure(ErrorCode::kTooLarge, std::string("zstd: ") + ZSTD_getErrorName(size));
+    }
+    chunk.codec = ChunkCodec::kZstd;
+    stored = std::span(packed_).first(size);
+  }
+  chunk.stored = stored.size();
+  const std::size_t padding = (8 - stored.size() % 8) % 8;
+  return put(std::as_bytes(std::span(&chunk, 1)))
+      .and_then([&] { return put(stored); })
+      .and_then([&] { return put(std::span(kZeros).first(padding)); });
+}
+
+Result<void> TraceWriter::put(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return {};
+  written_bytes_ += bytes.size();
+  return sink_(bytes);
+}
+
+}  // namespace fragscope::trace

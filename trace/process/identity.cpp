@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/process/identity.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include <sys/random.h>
+
+namespace fragscope::trace {
+
+std::optional<std::uint64_t> start_of(std::uint32_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(stat, line);
+  // The name in brackets, the second field, may hold anything; the state behind it is the third.
+  std::size_t at = line.rfind(')');
+  if (at == std::string::npos) return std::nullopt;
+  // A zombie has ended; only its parent has not asked yet.
+  if (line.size() > at + 2 && line[at + 2] == 'Z') return std::nullopt;
+  for (int field = 2; field < 22 && at != std::string::npos; ++field)
+    at = line.find(' ', at + 1);
+  if (at == std::string::npos) return std::nullopt;
+  return std::strtoull(line.c_str() + at, nullptr, 10);
+}
+
+std::array<char, 16> this_boot() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string text;
+  std::getline(file, text);
+  std::erase(text, '-');
+  std::array<char, 16> id{};
+  for (std::size_t i = 0; i < id.size() && 2 * i + 1 < text.size(); ++i)
+    id[i] = static_cast<char>(std::strtoul(text.substr(2 * i, 2).c_str(), nullptr, 16));
+  return id;
+}
+
+ProcessIdentity this_process() {
+  ProcessIdentity identity;
+  identity.pid = static_cast<std::uint32_t>(getpid());
+  identity.start_ticks = start_of(identity.pid).value_or(0);
+  identity.boot_id = this_boot();
+  static_cast<void>(getrandom(identity.random_id.data(), identity.random_id.size(), 0));
+  return identity;
+}
+
+bool is_running(const ProcessIdentity& process) {
+  return process.boot_id == this_boot() && start_of(process.pid) == process.start_ticks;
+}
+
+}  // namespace fragscope::trace

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rings that lie on this machine: how they are named, whose they are, whether somebody still
+// writes them, and which may go. Everything else in the directory is left alone.
+#pragma once
+
+#include "trace/format/header.hpp"
+#include "trace/result.hpp"
+#include "trace/ring/ring_file.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fragscope::trace {
+
+/// FRAGSCOPE_RING_DIR where it is set, else /dev/shm.
+[[nodiscard]] std::string ring_directory();
+
+/// A name that nobody else takes: "fragscope-PID-DEVICE-RANDOM.ring".
+[[nodiscard]] std::string ring_name(const ProcessIdentity& process, std::int32_t device);
+
+enum class WriterState : std::uint8_t {
+  kAlive,
+  kEnded,  ///< It closed the ring.
+  kDead,   ///< It is gone and did not close it.
+};
+
+struct RingEntry {
+  std::string path;
+  std::uint64_t bytes = 0;
+  std::uint32_t owner = 0;     ///< User id.
+  std::int64_t changed_s = 0;  ///< Of the file, seconds since the Unix epoch.
+  std::optional<Header> header;
+  std::string problem;  ///< Why there is no header.
+  WriterState writer = WriterState::kDead;
+
+  /// Shows something that somebody may want to know: a failed request, or an end that was none.
+  [[nodiscard]] bool is_evidence() const {
+    return writer == WriterState::kDead || (header && header->failures > 0);
+  }
+};
+
+/// Whether somebody writes the ring at `path` now.
+[[nodiscard]] WriterState writer_state(const std::string& path, const Header& header);
+
+/// All rings in the directory, by name. Files that are not rings are not listed, except under a
+/// ring's name: those say what is wrong. Fails if the directory cannot be read.
+[[nodiscard]] Result<std::vector<RingEntry>> list_rings(const std::string& directory);
+
+/// How much evidence stays.
+struct KeepLimits {
+  std::size_t rings = 16;
+  std::uint64_t bytes = std::uint64_t{256} << 20;
+};
+
+/// Removes this user's rings that nobody writes: all without evidence, and of the others the oldest
+/// beyond the limits. Never one without a sound header, nor one of another user. Gives how many.
+std::size_t reap_rings(const std::string& directory, const KeepLimits& limits = {});
+
+}  // namespace fragscope::trace
