@@ -104,6 +104,7 @@ void write_all(const std::filesystem::path& folder) {
   write_file(folder / "torn", with_commit(ring(header, 6), 6, writing_word(6)));
   write_file(folder / "damaged", with_commit(ring(header, 6), 4, 8));
   write_file(folder / "far_ahead", with_written(ring(header, 6), std::uint64_t{1} << 62));
+  write_file(folder / "beyond_all_numbers", with_written(ring(header, 0), ~std::uint64_t{0}));
   Header longer = header;
   longer.record_bytes = 2 * kRecordBytes;
   longer.record_capacity = kCapacity / 2;
