@@ -31,7 +31,7 @@ class ClockStep : public ::testing::TestWithParam<ClockKind> {};
 
 TEST_P(ClockStep, MovesNoRecordsTime) {
   constexpr double kExpected = 5.0 * kSecond;
-  constexpr double kOnePart = 1000;  // A double holds times since 1970 to 256 ns.
+  constexpr double kOnePart = 1;
   EXPECT_NEAR(middle_ns(ten_seconds(GetParam(), 10 * kSecond)), kExpected, kOnePart);
   EXPECT_NEAR(middle_ns(ten_seconds(GetParam(), 3610 * kSecond)), kExpected, kOnePart);
   EXPECT_NEAR(middle_ns(ten_seconds(GetParam(), 0)), kExpected, kOnePart);
@@ -48,6 +48,13 @@ TEST_P(ClockStep, KeepsRecordsInTheirOrder) {
     EXPECT_GT(now_ns, before_ns);
     before_ns = now_ns;
   }
+}
+
+TEST_P(ClockStep, TellsRecordsApartThatAreHundredNanosecondsApart) {
+  const Header header = ten_seconds(GetParam(), 10 * kSecond);
+  const std::uint64_t ticks = GetParam() == ClockKind::kTsc ? 300 : 100;
+  const std::uint64_t from = header.first_anchor.ticks + ticks * 12'345'678;
+  EXPECT_EQ(unix_ns_at(header, from + ticks) - unix_ns_at(header, from), 100U);
 }
 
 INSTANTIATE_TEST_SUITE_P(BothClocks,
