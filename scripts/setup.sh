@@ -102,7 +102,7 @@ fragscope_setup() {
   local test_packages=(
     git ccache python3 python3-venv ca-certificates
     clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev
-    libgtest-dev libgmock-dev libbenchmark-dev)
+    libgtest-dev libgmock-dev libbenchmark-dev libspdlog-dev)
   case "${1:-}" in
     demo)
       fragscope_setup_packages "${demo_packages[@]}"

@@ -166,6 +166,19 @@ TEST_F(Ring, AnyBytesEndInBoundedTime) {
   }
 }
 
+// The number behind the last one is 0, and so is the commit word of a slot that was never used.
+TEST_F(Ring, ACountBeyondAllNumbersEndsReading) {
+  RingFile file = create(8);
+  file.header().written = ~std::uint64_t{0};
+  auto reader = RingReader::open(file.bytes());
+  ASSERT_TRUE(reader);
+  constexpr int kMany = 1000;
+  int read = 0;
+  while (read < kMany && reader->next_after_end())
+    ++read;
+  EXPECT_EQ(read, 0);
+}
+
 // One mapping, since ThreadSanitizer does not see another one of the same memory.
 TEST_F(Ring, AReaderBesideTheWriterTakesNothingThatWasNotWritten) {
   RingFile file = create(64);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/ring/clock.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <string>
 
@@ -31,9 +33,10 @@ std::uint64_t unix_ns_at(const Header& header, std::uint64_t ticks) {
   constexpr double kLeast = 1e6;
   const ClockAnchor& first = header.first_anchor;
   const ClockAnchor& last = header.last_anchor;
-  // As doubles: anchors and ticks of a damaged trace may be anything.
+  // Only differences as doubles, which hold a hundred days to the nanosecond, but times since 1970
+  // to 256 ns. Anchors and ticks of a damaged trace may be anything.
   const auto distance = [](std::uint64_t from, std::uint64_t to) {
-    return static_cast<double>(to) - static_cast<double>(from);
+    return to >= from ? static_cast<double>(to - from) : -static_cast<double>(from - to);
   };
   double rate = 1;  // nanoseconds of a tick
   if (header.clock == ClockKind::kTsc) {
@@ -42,9 +45,11 @@ std::uint64_t unix_ns_at(const Header& header, std::uint64_t ticks) {
     if (elapsed < kLeast || ticked <= 0) return first.unix_ns;
     rate = elapsed / ticked;
   }
-  const double at = static_cast<double>(first.unix_ns) + distance(first.ticks, ticks) * rate;
+  const double offset = distance(first.ticks, ticks) * rate;
   constexpr double kMost = 18'446'744'073'709'549'568.0;  // the largest double below 2^64
-  return at <= 0 ? 0 : static_cast<std::uint64_t>(at < kMost ? at : kMost);
+  const auto size = static_cast<std::uint64_t>(std::min(std::abs(offset) + 0.5, kMost));
+  if (offset < 0) return first.unix_ns - std::min(size, first.unix_ns);
+  return first.unix_ns + std::min(size, ~first.unix_ns);
 }
 
 }  // namespace fragscope::trace

@@ -88,7 +88,10 @@ RingReader::RingReader(std::span<const std::byte> memory, const Header& header)
 }
 
 std::uint64_t RingReader::written() const {
-  return load(memory_.data() + offsetof(Header, written), std::memory_order_acquire);
+  // No record has a number with the highest bit, and the one after the last number would be 0.
+  constexpr std::uint64_t kMost = ~std::uint64_t{0} >> 1;
+  return std::min(kMost,
+                  load(memory_.data() + offsetof(Header, written), std::memory_order_acquire));
 }
 
 RingReader::Slot RingReader::read_slot(std::uint64_t number, Record& record) const {
