@@ -203,6 +203,9 @@ void DeviceRecorder::on_out_of_memory(const policy::AllocationFailure& failure,
   record.other = failure.requested_size;
   record.stream = stream_id(stream);
   record.pool = pool_id(pool);
+  if (policy::size_class(failure.rounded_size) == policy::SizeClass::kLarge) {
+    record.flags |= trace::kFlagLarge;
+  }
   write(record);
   add_one(ring_.header().failures);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A pid comes again, and a reader that trusted it alone would take another program for the job
 // that recorded. The start of the process, which the system tells to anybody, sets them apart.
+#include "trace/process/identity.hpp"
+
 #include "trace/ring/ring_file.hpp"
 
 #include <gtest/gtest.h>

@@ -2,6 +2,7 @@
 // A ring in a temporary file, and records whose every field follows from their number.
 #pragma once
 
+#include "trace/process/identity.hpp"
 #include "trace/ring/ring_file.hpp"
 #include "trace/ring/ring_reader.hpp"
 #include "trace/ring/ring_writer.hpp"
@@ -58,6 +59,7 @@ class RingTest : public ::testing::Test {
  protected:
   [[nodiscard]] RingFile create(std::uint64_t capacity) {
     RingOptions options;
+    options.process = this_process();
     options.record_capacity = capacity;
     options.table_bytes = 4096;
     auto file = RingFile::create(path_, options);

@@ -127,6 +127,9 @@ class TraceHistory::FirstWalk {
         note_failure(record);
         break;
       case RecordKind::kSettings:
+        // Keyframes repeat them.
+        if (record.address == settings_id_) break;
+        settings_id_ = record.address;
         take_settings(table_.text(record.address), settings_);
         ++history_.counts_.settings;
         break;
@@ -182,6 +185,7 @@ class TraceHistory::FirstWalk {
   TraceLevels most_;
   std::uint64_t next_ = 0;  // the record that comes
   RecordKind last_kind_ = RecordKind::kNone;
+  std::uint64_t settings_id_ = 0;
   std::uint64_t keyframe_begin_ = 0;
   std::uint64_t keyframes_ = 0;
   std::optional<std::uint64_t> dark_from_;
