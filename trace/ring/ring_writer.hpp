@@ -33,7 +33,7 @@ class RingWriter {
     // Each word below is released, so that a reader who took one of them then sees that the record
     // is not finished: pairs with the loads in RingReader::read_slot.
     word(slot, 0).store(writing_word(next_), std::memory_order_relaxed);
-    const auto words = std::bit_cast<std::array<std::uint64_t, kRecordWords>>(record);
+    const auto words = words_of(record);
     for (std::size_t i = 1; i < kRecordWords; ++i)
       word(slot, i).store(words[i], std::memory_order_release);
     word(slot, 0).store(commit_word(next_), std::memory_order_release);
@@ -49,6 +49,22 @@ class RingWriter {
 
  private:
   static constexpr std::size_t kRecordWords = kRecordBytes / sizeof(std::uint64_t);
+
+  /// The record as words. Put together from its fields: going through memory, fields that were just
+  /// written one by one would have to be waited for.
+  static std::array<std::uint64_t, kRecordWords> words_of(const Record& record) {
+    static_assert(std::endian::native == std::endian::little);
+    return {0,
+            record.ticks,
+            record.address,
+            record.size,
+            record.other,
+            record.stream | std::uint64_t{record.thread} << 32,
+            record.stack | std::uint64_t{record.pool} << 32 |
+                std::uint64_t{static_cast<std::uint8_t>(record.kind)} << 48 |
+                std::uint64_t{record.flags} << 56,
+            record.device};
+  }
 
   static std::atomic_ref<std::uint64_t> word(std::byte* slot, std::size_t index) {
     return std::atomic_ref(reinterpret_cast<std::uint64_t*>(slot)[index]);
