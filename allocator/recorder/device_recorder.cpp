@@ -59,7 +59,12 @@ DeviceRecorder::DeviceRecorder(trace::RingFile& ring, const ForkGuard& guard)
     , next_keyframe_(writer_.capacity() / 4) {}
 
 DeviceRecorder::~DeviceRecorder() {
+  end();
+}
+
+void DeviceRecorder::end() {
   if (!is_recording()) return;
+  is_recording_ = false;
   ring_.header().last_anchor = trace::anchor_now(clock_);
   ring_.end(trace::TraceState::kEnded);
 }

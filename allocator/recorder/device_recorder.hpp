@@ -38,7 +38,7 @@ class DeviceRecorder final : public policy::Observer {
   /// Records into `ring`, which was just made and is taken over. `guard` is sound and outlives
   /// this. May throw std::bad_alloc, and `ring` is the caller's then.
   DeviceRecorder(trace::RingFile& ring, const ForkGuard& guard);
-  /// Says that the ring ended, unless this is a forked child.
+  /// As `end`.
   ~DeviceRecorder() override;
 
   /// Whose blocks keyframes list; without it there are none, and a ring that came round once cannot
@@ -62,6 +62,9 @@ class DeviceRecorder final : public policy::Observer {
 
   /// From now on nothing is recorded; the header says why, and a line on standard error.
   void stop(std::string_view reason);
+  /// The program ends: nothing is recorded any more, and the header says that all is well. Nothing
+  /// in a forked child.
+  void end();
   [[nodiscard]] bool is_recording() const { return is_recording_ && !guard_.is_child(); }
   [[nodiscard]] const trace::Header& header() const { return ring_.header(); }
 

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocator/plugin/fragscope_alloc.h"
+
+#include "allocator/live/live_allocator.hpp"
+
+#include <bit>
+#include <exception>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+using fragscope::live::LiveAllocator;
+using fragscope::live::LiveDevice;
+using fragscope::live::Refusal;
+using fragscope::policy::Address;
+using fragscope::policy::StreamId;
+using fragscope::recorder::MarkKind;
+
+namespace {
+
+/// What a failed request throws.
+class OutOfMemory : public std::bad_alloc {
+ public:
+  explicit OutOfMemory(std::string message)
+      : message_(std::make_shared<std::string>(std::move(message))) {}
+  [[nodiscard]] const char* what() const noexcept override { return message_->c_str(); }
+
+ private:
+  std::shared_ptr<const std::string> message_;  // copying an exception must not throw
+};
+
+/// Nothing leaves a function that only gives back or tells.
+template <class Body>
+void quietly(Body&& body) noexcept {
+  try {
+    body();
+  } catch (const std::exception&) {
+    // Without memory for its own books the allocator keeps what it has.
+  }
+}
+
+/// The open device that handed this out, and does as asked with it.
+template <class Do>
+void with_owner(void* pointer, Do action) {
+  bool is_done = false;
+  LiveAllocator::instance().visit_open([&](LiveDevice& device) {
+    if (!is_done) is_done = action(device, std::bit_cast<Address>(pointer));
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+void* fragscope_alloc(ssize_t size, int device, void* stream) {
+  if (size == 0) return nullptr;
+  const auto opened = LiveAllocator::instance().device(device);
+  if (!opened)
+    throw OutOfMemory("fragscope: device " + std::to_string(device) +
+                      " cannot be used: " + opened.error().message);
+  std::optional<Refusal> refused;
+  const Address address = (*opened)->allocate(
+      static_cast<std::uint64_t>(size), std::bit_cast<StreamId>(stream), refused);
+  if (refused) throw OutOfMemory(std::move(refused->message));
+  return std::bit_cast<void*>(address);
+}
+
+void fragscope_free(void* pointer, ssize_t /*size*/, int device, void* /*stream*/) {
+  if (pointer == nullptr) return;
+  quietly([&] {
+    LiveDevice* open = LiveAllocator::instance().find_open(device);
+    if (open != nullptr && open->free(std::bit_cast<Address>(pointer))) return;
+    with_owner(pointer, [](LiveDevice& owner, Address address) { return owner.free(address); });
+  });
+}
+
+void fragscope_record_stream(void* pointer, void* stream) {
+  quietly([&] {
+    with_owner(pointer, [stream](LiveDevice& owner, Address address) {
+      return owner.record_stream(address, std::bit_cast<StreamId>(stream));
+    });
+  });
+}
+
+void fragscope_empty_cache(void) {
+  quietly([] {
+    LiveAllocator::instance().visit_open([](LiveDevice& device) { device.empty_cache(); });
+  });
+}
+
+void fragscope_memory_fraction(double fraction, int device) {
+  quietly([&] {
+    const auto opened = LiveAllocator::instance().device(device);
+    if (opened) (*opened)->set_memory_fraction(fraction);
+  });
+}
+
+void* fragscope_base_alloc(void* pointer, size_t* size) {
+  void* base = nullptr;
+  quietly([&] {
+    with_owner(pointer, [&](LiveDevice& owner, Address address) {
+      const auto found = owner.base_of(address);
+      if (!found) return false;
+      base = std::bit_cast<void*>(found->first);
+      if (size != nullptr) *size = found->second;
+      return true;
+    });
+  });
+  return base;
+}
+
+void fragscope_mark(const char* text, int kind) {
+  if (text == nullptr || kind < 0 || kind > 2) return;
+  quietly([&] {
+    LiveAllocator::instance().visit_open(
+        [&](LiveDevice& device) { device.mark(text, static_cast<MarkKind>(kind)); });
+  });
+}
+
+const char* fragscope_ring_path(int device) {
+  const LiveDevice* open = LiveAllocator::instance().find_open(device);
+  return open == nullptr ? "" : open->ring_path().c_str();
+}
+
+}  // extern "C"

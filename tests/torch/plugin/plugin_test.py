@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C functions as PyTorch's pluggable allocator: same addresses as the native one, failures, traces."""
+
+import ctypes
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+LIBRARY = os.environ["FRAGSCOPE_ALLOC"]
+TOOL = os.environ["FRAGSCOPE"]
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+def use_ours():
+    import torch
+
+    allocator = torch.cuda.memory.CUDAPluggableAllocator(LIBRARY, "fragscope_alloc", "fragscope_free")
+    torch.cuda.memory.change_current_allocator(allocator)
+    library = ctypes.CDLL(LIBRARY)
+    library.fragscope_ring_path.restype = ctypes.c_char_p
+    library.fragscope_base_alloc.restype = ctypes.c_void_p
+    library.fragscope_base_alloc.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)]
+    address = ctypes.cast(library.fragscope_record_stream, ctypes.c_void_p).value
+    allocator.allocator().set_record_stream_fn(address)
+    return library
+
+
+def run_program(seed, steps=800):
+    """Takes and gives back tensors on two streams; gives the addresses."""
+    import torch
+
+    draw = random.Random(seed)
+    streams = [torch.cuda.default_stream(), torch.cuda.Stream()]
+    held, addresses = [], []
+    for _ in range(steps):
+        if held and draw.random() < 0.48:
+            held.pop(draw.randrange(len(held)))
+            continue
+        size = draw.choice((4096, MIB, 12 * MIB, 60 * MIB))
+        with torch.cuda.stream(streams[draw.randrange(2)]):
+            held.append(torch.empty(draw.randrange(1, size), dtype=torch.uint8, device="cuda"))
+        addresses.append(held[-1].data_ptr())
+    return addresses
+
+
+def train(steps):
+    import torch
+
+    model = torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(8)]).cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(steps):
+        model(torch.randn(64, 512, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def child(*arguments, directory, **options):
+    """This file again as a program of its own."""
+    environment = {**os.environ, "FRAGSCOPE_RING_DIR": directory}
+    return subprocess.Popen([sys.executable, __file__, "child", *map(str, arguments)], text=True,
+                            env=environment, stdout=subprocess.PIPE, **options)
+
+
+def fragscope(*arguments):
+    done = subprocess.run([TOOL, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class Plugin(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.directory = self.folder.name
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def ring(self):
+        rings = json.loads(fragscope("rings", "--dir", self.directory, "--json"))["rings"]
+        self.assertEqual(len(rings), 1, rings)
+        return rings[0]
+
+    def output_of(self, *arguments):
+        process = child(*arguments, directory=self.directory)
+        output = process.communicate()[0]
+        self.assertEqual(process.returncode, 0, output)
+        return output
+
+    def test_addresses_are_those_of_the_native_allocator(self):
+        for seed in range(3):
+            native = self.output_of("program", "native", seed)
+            ours = self.output_of("program", "ours", seed)
+            self.assertGreater(len(native.split()), 300)
+            self.assertEqual(ours, native, f"seed {seed}")
+
+    def test_a_clean_end_is_one(self):
+        self.output_of("program", "ours", 1)
+        ring = self.ring()
+        self.assertEqual((ring["state"], ring["failures"]), ("ended", 0))
+        self.assertGreater(ring["written_records"], 1000)
+
+    def test_a_failure_has_pytorchs_words_and_a_verdict(self):
+        message = self.output_of("fail")
+        self.assertTrue(message.startswith("RuntimeError: CUDA out of memory. Tried to allocate 30.00 "
+                                           "GiB. GPU 0 has a total capacity of 24.00 GiB"), message)
+        ring = self.ring()
+        self.assertIn(f"fragscope analyze {ring['path']} says why.", message)
+        self.assertIn("goes on", message)
+        report = json.loads(fragscope("analyze", "--json", ring["path"]))
+        self.assertEqual(report["failures"][-1]["verdict"]["kind"], "impossible")
+        self.assertEqual(report["failures"][-1]["request"]["asked_bytes"], 30 * GIB)
+
+    def test_a_killed_training_can_be_analyzed(self):
+        process = child("train", 100000, directory=self.directory)
+        self.assertEqual(process.stdout.readline(), "begins\n")
+        threading.Event().wait(0.5)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        ring = self.ring()
+        self.assertEqual(ring["state"], "dead")
+        report = json.loads(fragscope("analyze", "--json", ring["path"]))
+        signals = [entry["signal"] for entry in report["trust"]]
+        self.assertNotIn("records-contradict", signals)
+        end = report["devices"][0]["end"]
+        # The weights, their two moments and a gradient: 8 layers of 512 by 512 floats.
+        self.assertGreater(end["allocated_bytes"], 8 * 512 * 512 * 4)
+        self.assertLess(end["allocated_bytes"], 1 * GIB)
+
+    def test_a_forked_child_leaves_no_record(self):
+        counts = [int(word) for word in self.output_of("fork").split()]
+        self.assertEqual(counts[0], counts[1])
+        self.assertGreater(counts[2], counts[1])
+        self.assertEqual(self.ring()["state"], "ended")
+
+    def test_two_devices_have_a_ring_each(self):
+        self.output_of("two_devices")
+        rings = json.loads(fragscope("rings", "--dir", self.directory, "--json"))["rings"]
+        self.assertEqual(sorted(ring["device"] for ring in rings), [0, 1])
+
+    def test_a_recorded_stream_is_waited_for(self):
+        self.assertEqual(self.output_of("record_stream"), "another while held, the same afterwards\n")
+
+    def test_threads_share_it(self):
+        self.output_of("threads")
+        self.assertEqual(self.ring()["state"], "ended")
+
+    def test_an_unwritable_directory_is_no_failure(self):
+        process = child("program", "ours", 1, directory=self.directory + "/missing",
+                        stderr=subprocess.PIPE)
+        output, errors = process.communicate()
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertGreater(len(output.split()), 300)
+        lines = [line for line in errors.splitlines() if line.startswith("fragscope:")]
+        self.assertEqual(len(lines), 1, errors)
+        self.assertIn("device 0 is not recorded", lines[0])
+
+    def test_only_our_names_are_exported(self):
+        listed = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], check=True, text=True,
+                                capture_output=True).stdout
+        names = [line.split()[-1] for line in listed.splitlines()]
+        self.assertIn("fragscope_alloc", names)
+        self.assertEqual([name for name in names if not name.startswith("fragscope_")], [])
+
+
+def written(library):
+    """How many records the ring of device 0 has, from its header (docs/trace_format.md)."""
+    with open(library.fragscope_ring_path(0), "rb") as ring:
+        return int.from_bytes(ring.read(64)[56:64], "little")
+
+
+def run_fail():
+    import torch
+
+    use_ours()
+    kept = torch.empty(100, device="cuda")
+    try:
+        torch.empty(30 * GIB, dtype=torch.uint8, device="cuda")
+    except RuntimeError as error:
+        print(f"{type(error).__name__}: {error}")
+    kept = torch.empty(kept.numel() * 2, device="cuda")
+    print("goes on")
+
+
+def run_fork():
+    import torch
+
+    library = use_ours()
+    kept = [torch.empty(100, device="cuda")]
+    print(written(library))
+    pid = os.fork()
+    if pid == 0:
+        kept.clear()  # PyTorch calls our function in the child, too.
+        os._exit(0)
+    os.waitpid(pid, 0)
+    print(written(library))
+    kept.append(torch.empty(100, device="cuda"))
+    print(written(library))
+
+
+def run_two_devices():
+    import torch
+
+    use_ours()
+    tensors = [torch.empty(MIB, device=f"cuda:{device}") for device in (0, 1, 0)]
+    tensors.clear()  # Each deleter knows its device.
+
+
+def run_record_stream():
+    import torch
+
+    library = use_ours()
+    side = torch.cuda.Stream()
+    torch.empty(1, device="cuda")
+    held = ctypes.CDLL(None)
+    handle = ctypes.c_void_p(side.cuda_stream)
+    assert held.fragscope_vc_hold_stream(handle) == 0
+    tensor = torch.empty(4 * MIB, device="cuda")
+    first = tensor.data_ptr()
+    with torch.cuda.stream(side):
+        torch.empty(1, device="cuda").zero_()
+    tensor.record_stream(side)
+    del tensor
+    second = torch.empty(4 * MIB, device="cuda").data_ptr()
+    assert held.fragscope_vc_release_stream(handle) == 0
+    side.synchronize()
+    torch.empty(2 * MIB, device="cuda")
+    base = library.fragscope_base_alloc(None, None)
+    assert base is None
+    again = [torch.empty(4 * MIB, device="cuda") for _ in range(2)]
+    found = first in [tensor.data_ptr() for tensor in again]
+    print("another" if second != first else "the same", "while held,",
+          "the same" if found else "another", "afterwards")
+
+
+def run_threads():
+    import torch
+
+    use_ours()
+
+    def work(seed):
+        draw = random.Random(seed)
+        held = []
+        for _ in range(400):
+            held.append(torch.empty(draw.randrange(1, MIB), device="cuda"))
+            if len(held) > 20:
+                held.pop(draw.randrange(len(held)))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def run_child(what, *arguments):
+    if what == "program":
+        if arguments[0] == "ours":
+            use_ours()
+        print(*run_program(int(arguments[1])))
+    elif what == "train":
+        use_ours()
+        train(1)
+        print("begins", flush=True)
+        train(int(arguments[0]))
+    else:
+        {"fail": run_fail, "fork": run_fork, "two_devices": run_two_devices, "threads": run_threads,
+         "record_stream": run_record_stream}[what]()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["child"]:
+        run_child(*sys.argv[2:])
+    else:
+        unittest.main()
