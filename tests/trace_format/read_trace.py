@@ -490,7 +490,7 @@ class Replay:
             blocks[at].same(block) for at, block in heap.blocks.items()
         )
 
-    def run(self, records, end):
+    def run(self, records, end, device):
         expected = 0 if records else end
         for record in records:
             if record.number != expected:
@@ -498,6 +498,8 @@ class Replay:
             elif record.number == 0:
                 self.heap, self.begun = Heap(), 0
             expected = record.number + 1
+            if record.device != device & 0xFF:
+                continue
             if record.kind == 16:
                 self.keyframe, self.keyframe_blocks = record, []
             elif record.kind == 17:
@@ -535,8 +537,8 @@ def frame_name(frame):
 
 def describe(trace):
     table = Table(trace.table)
-    replay = Replay().run(trace.records, trace.end)
     header = trace.header
+    replay = Replay().run(trace.records, trace.end, header.device)
     kinds = Counter(KINDS.get(record.kind, f"unknown {record.kind}") for record in trace.records)
     result = {
         "reason": header.reason,
