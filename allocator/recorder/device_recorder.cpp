@@ -20,6 +20,8 @@ using trace::Record;
 using trace::RecordKind;
 
 constexpr std::size_t kMostFrames = 128;
+/// Records of a keyframe that are not blocks, and of the operation that it waits for.
+constexpr std::uint64_t kBesideKeyframes = 64;
 
 /// The system's id of this thread; asked for once in each thread.
 std::uint32_t thread_id() {
@@ -55,8 +57,7 @@ DeviceRecorder::DeviceRecorder(trace::RingFile& ring, const ForkGuard& guard)
     , table_(ring.memory())
     , ring_(std::move(ring))
     , clock_(ring_.header().clock)
-    , device_(static_cast<std::uint8_t>(ring_.header().device))
-    , next_keyframe_(writer_.capacity() / 4) {}
+    , device_(static_cast<std::uint8_t>(ring_.header().device)) {}
 
 DeviceRecorder::~DeviceRecorder() {
   end();
@@ -93,6 +94,7 @@ std::uint32_t DeviceRecorder::intern_stack(std::span<const FrameText> frames) {
 void DeviceRecorder::mark(std::string_view text, MarkKind kind) {
   if (!is_recording()) return;
   write(RecordKind::kMark, {table_.text(text), static_cast<std::uint64_t>(kind), 0});
+  keyframe_if_due();
 }
 
 void DeviceRecorder::settings(std::string_view conf) {
@@ -114,8 +116,7 @@ void DeviceRecorder::snapshot_taken(std::uint64_t active_bytes) {
 void DeviceRecorder::on_alloc(const policy::Block& block) {
   block.tag = stack_;
   write(RecordKind::kAlloc, block, {block.address, block.size, block.requested_size});
-  // Here the policy's books are whole: the hand-out was its last step.
-  if (writer_.written() >= next_keyframe_) keyframe();
+  keyframe_if_due();  // The books are whole: the hand-out was the policy's last step.
 }
 
 void DeviceRecorder::on_free_requested(const policy::Block& block) {
@@ -196,31 +197,35 @@ void DeviceRecorder::on_out_of_memory(const policy::AllocationFailure& failure,
   }
   write(record);
   add_one(ring_.header().failures);
+  keyframe_if_due();  // A request that fails is at its end, too.
 }
 
 // --- Keyframes. ----------------------------------------------------------------------------------
 
-// The last whole keyframe must still be there when the next one is complete: an interval and two
-// keyframes fit into the ring. Where there is room it is longer, so that an eighth of the records
-// or less are of keyframes.
-std::uint64_t DeviceRecorder::keyframe_interval() const {
-  const std::uint64_t quarter = writer_.capacity() / 4;
-  const std::uint64_t blocks = policy_ == nullptr ? 0 : policy_->block_count();
-  const std::uint64_t two_keyframes = std::min(2 * blocks, writer_.capacity());
-  return std::max(quarter, std::min(8 * blocks, writer_.capacity() - two_keyframes));
+// The last whole keyframe must still be there when the next one is complete: both and what is
+// between them fit into the ring. Where there is room that is more, so that an eighth of the
+// records or less are of keyframes.
+void DeviceRecorder::keyframe_if_due() {
+  const std::uint64_t since = writer_.written() - keyframe_end_;
+  if (policy_ == nullptr || since < writer_.capacity() / 4) return;
+  const std::uint64_t blocks = policy_->block_count();
+  const std::uint64_t both = keyframe_blocks_ + blocks + kBesideKeyframes;
+  const std::uint64_t room = writer_.capacity() - std::min(both, writer_.capacity());
+  if (since >= std::min(8 * blocks, room)) keyframe();
 }
 
 void DeviceRecorder::keyframe() {
   if (!is_recording() || policy_ == nullptr) return;
-  next_keyframe_ = writer_.written() + writer_.capacity() / 4;
   const std::uint64_t blocks = policy_->block_count();
   if (blocks > writer_.capacity() / 8 * 3) {
     add_one(ring_.header().keyframes_refused);
-    return;
+    keyframe_blocks_ = 0;
+  } else {
+    write_blocks();
+    write_standing_facts();
+    keyframe_blocks_ = blocks;
   }
-  write_blocks();
-  write_standing_facts();
-  next_keyframe_ = writer_.written() + keyframe_interval();
+  keyframe_end_ = writer_.written();
 }
 
 void DeviceRecorder::write_blocks() {

@@ -106,7 +106,7 @@ class DeviceRecorder final : public policy::Observer {
   void write_standing_facts();
   [[nodiscard]] std::uint32_t stream_id(policy::StreamId stream);
   [[nodiscard]] std::uint16_t pool_id(policy::PoolId pool);
-  [[nodiscard]] std::uint64_t keyframe_interval() const;
+  void keyframe_if_due();
 
   const ForkGuard& guard_;
   trace::RingWriter writer_;
@@ -121,7 +121,8 @@ class DeviceRecorder final : public policy::Observer {
   std::uint32_t stack_ = 0;
   policy::StreamId last_stream_ = 0;
   std::uint32_t last_stream_id_ = 0;
-  std::uint64_t next_keyframe_ = 0;
+  std::uint64_t keyframe_end_ = 0;     // the record behind the last keyframe
+  std::uint64_t keyframe_blocks_ = 0;  // of the last keyframe
   std::uint64_t keyframes_ = 0;
   std::uint32_t settings_ = 0;
   std::optional<std::uint64_t> limit_;

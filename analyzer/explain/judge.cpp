@@ -2,7 +2,7 @@
 #include "analyzer/explain/judge.hpp"
 
 #include "analyzer/explain/finding_text.hpp"
-#include "analyzer/model/outside_memory.hpp"
+#include "analyzer/recording/outside_memory.hpp"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 // n(o) or ? for unknown; sizes in the comments are MiB unless they say otherwise.
 #include "analyzer/verdict/ladder.hpp"
 
-#include "analyzer/model/outside_memory.hpp"
+#include "analyzer/recording/outside_memory.hpp"
 #include "tests/support/heap_builder.hpp"
 
 #include <gmock/gmock.h>

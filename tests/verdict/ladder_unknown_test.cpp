@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rungs that a missing fact decides: which fact, from which value on, and what that leaves of the
 // verdict. Where a threshold is given, the question is judged again with just that value.
-#include "analyzer/model/outside_memory.hpp"
+#include "analyzer/recording/outside_memory.hpp"
 #include "analyzer/verdict/ladder.hpp"
 #include "tests/support/heap_builder.hpp"
 

@@ -77,7 +77,8 @@ Result<void> Drain::finish(bool is_writer_gone) {
     while (const auto record = reader_.next_after_end())
       batch_.push_back(*record);
   }
-  return flush().and_then([&] { return writer_.end(header()); });
+  return flush().and_then(
+      [&] { return writer_.end(header(), reader_.position() - reader_.counts().torn); });
 }
 
 Result<std::vector<std::byte>> ring_as_file(std::span<const std::byte> memory,

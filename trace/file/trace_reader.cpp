@@ -6,7 +6,6 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -26,6 +25,10 @@ Value copy_at(std::span<const std::byte> bytes, std::uint64_t offset) {
   Value value;
   std::memcpy(&value, bytes.data() + offset, sizeof value);
   return value;
+}
+
+bool is_aligned(const std::byte* records) {
+  return reinterpret_cast<std::uintptr_t>(records) % alignof(Record) == 0;
 }
 
 }  // namespace
@@ -64,7 +67,7 @@ Result<void> TraceReader::read_chunks(const ReadProgress& progress) {
     const std::uint64_t padded = (header.stored + 7) / 8 * 8;
     if (padded > bytes_.size() - offset) break;
     const Chunk chunk{offset, header.stored, header.first, header.bytes, header.codec};
-    if (const Result<void> taken = take(header, chunk); !taken) return taken;
+    if (Result<void> taken = take(header, chunk); !taken) return taken;
     at = offset + padded;
     if (progress) progress(at, bytes_.size());
   }
@@ -88,6 +91,7 @@ Result<void> TraceReader::take(const ChunkHeader& header, const Chunk& chunk) {
       }
       chunks_.push_back(chunk);
       record_count_ += count;
+      end_record_ = chunk.first + count;
       return {};
     }
     case ChunkKind::kTable: {
@@ -111,6 +115,7 @@ Result<void> TraceReader::take(const ChunkHeader& header, const Chunk& chunk) {
         header_ = copy_at<Header>(bytes, 0);
         header_.record_bytes = record_bytes;
         is_complete_ = true;
+        end_record_ = std::max(end_record_, chunk.first);
         return {};
       });
   }
@@ -140,9 +145,6 @@ Result<std::span<const std::byte>> TraceReader::unpack(const Chunk& chunk) {
 std::uint64_t TraceReader::first_record() const {
   return chunks_.empty() ? 0 : chunks_.front().first;
 }
-std::uint64_t TraceReader::end_record() const {
-  return chunks_.empty() ? 0 : chunks_.back().first + chunks_.back().bytes / header_.record_bytes;
-}
 
 std::size_t TraceReader::chunk_of(std::uint64_t record) const {
   const auto later = std::ranges::upper_bound(chunks_, record, {}, &Chunk::first);
@@ -156,8 +158,7 @@ Result<std::span<const Record>> TraceReader::records(std::size_t index) {
   if (!bytes) return tl::unexpected(bytes.error());
   const std::size_t count = bytes->size() / header_.record_bytes;
   std::span<const Record> records(reinterpret_cast<const Record*>(bytes->data()), count);
-  const bool is_aligned = std::bit_cast<std::uintptr_t>(bytes->data()) % alignof(Record) == 0;
-  if (header_.record_bytes != kRecordBytes || !is_aligned) {
+  if (header_.record_bytes != kRecordBytes || !is_aligned(bytes->data())) {
     records_.resize(count);
     for (std::size_t i = 0; i < count; ++i)
       std::memcpy(&records_[i], bytes->data() + i * header_.record_bytes, sizeof(Record));

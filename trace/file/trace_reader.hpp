@@ -37,9 +37,10 @@ class TraceReader {
   [[nodiscard]] const Header& header() const { return header_; }
   [[nodiscard]] const Table& table() const { return table_; }
 
-  /// Numbers of the first record and behind the last one; equal if there is none.
+  /// Numbers of the first record and behind the last one, which may be lost; equal if there is
+  /// none.
   [[nodiscard]] std::uint64_t first_record() const;
-  [[nodiscard]] std::uint64_t end_record() const;
+  [[nodiscard]] std::uint64_t end_record() const { return end_record_; }
   [[nodiscard]] std::uint64_t record_count() const { return record_count_; }
 
   /// How many chunks of records there are, in ascending order of numbers. Between two of them
@@ -87,6 +88,7 @@ class TraceReader {
   std::vector<Chunk> chunks_;
   std::vector<std::byte> unpacked_;
   std::vector<Record> records_;
+  std::uint64_t end_record_ = 0;
   std::uint64_t record_count_ = 0;
   std::uint64_t cut_bytes_ = 0;
   std::uint64_t unknown_chunks_ = 0;

@@ -38,7 +38,6 @@ Result<void> TraceWriter::add_records(std::span<const Record> records) {
     const std::uint64_t first = part.front().commit - 1;
     const Result<void> added = add(ChunkKind::kRecords, first, std::as_bytes(part));
     if (!added) return added;
-    next_record_ = first + part.size();
   }
   return {};
 }
@@ -53,8 +52,8 @@ Result<void> TraceWriter::add_table(std::span<const std::byte> bytes) {
   return {};
 }
 
-Result<void> TraceWriter::end(const Header& header) {
-  return add(ChunkKind::kEnd, next_record_, std::as_bytes(std::span(&header, 1)));
+Result<void> TraceWriter::end(const Header& header, std::uint64_t end_record) {
+  return add(ChunkKind::kEnd, end_record, std::as_bytes(std::span(&header, 1)));
 }
 
 Result<void> TraceWriter::add(ChunkKind kind,

@@ -28,8 +28,9 @@ class TraceWriter {
   [[nodiscard]] Result<void> add_records(std::span<const Record> records);
   /// The next bytes of the table.
   [[nodiscard]] Result<void> add_table(std::span<const std::byte> bytes);
-  /// The header as it stands now, and the end of the file.
-  [[nodiscard]] Result<void> end(const Header& header);
+  /// The header as it stands now, and the end of the file. `end_record`: the number behind the last
+  /// record that there was, whether it was added or lost.
+  [[nodiscard]] Result<void> end(const Header& header, std::uint64_t end_record);
 
   [[nodiscard]] std::uint64_t written_bytes() const { return written_bytes_; }
 
@@ -44,7 +45,6 @@ class TraceWriter {
   ChunkCodec codec_;
   ByteSink sink_;
   std::uint64_t table_bytes_ = 0;
-  std::uint64_t next_record_ = 0;
   std::uint64_t written_bytes_ = 0;
   std::vector<std::byte> packed_;
 };

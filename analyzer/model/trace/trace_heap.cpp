@@ -15,6 +15,12 @@ constexpr std::uint64_t kMostKeyframeBlocks = std::uint64_t{1} << 26;
 
 constexpr std::uint8_t kHomeFlags = trace::kFlagLarge | trace::kFlagExpandable;
 
+/// Of a block of a keyframe.
+BlockState state_of(const Record& record) {
+  if ((record.flags & trace::kFlagAllocated) != 0) return BlockState::kLive;
+  return (record.flags & trace::kFlagPending) != 0 ? BlockState::kPending : BlockState::kFree;
+}
+
 bool is_range(std::uint64_t address, std::uint64_t size) {
   return size > 0 && size <= ~std::uint64_t{0} - address;
 }
@@ -266,9 +272,8 @@ bool TraceHeap::is_same_as_keyframe() const {
     if ((record.flags & trace::kFlagUnmapped) != 0) continue;
     ++mapped;
     const auto found = blocks_.find(record.address);
-    const bool is_free = (record.flags & (trace::kFlagAllocated | trace::kFlagPending)) == 0;
     if (found == blocks_.end() || found->second.size != record.size ||
-        (found->second.state == BlockState::kFree) != is_free) {
+        found->second.state != state_of(record)) {
       return false;
     }
   }
@@ -284,8 +289,7 @@ void TraceHeap::take_keyframe() {
     Block block = block_of(record);
     block.base = base;
     block.requested = record.other;
-    if ((record.flags & trace::kFlagAllocated) != 0) block.state = BlockState::kLive;
-    if ((record.flags & trace::kFlagPending) != 0) block.state = BlockState::kPending;
+    block.state = state_of(record);
     const bool is_used = block.state != BlockState::kFree;
     levels_.reserved += block.size;
     levels_.allocated += block.state == BlockState::kLive ? block.size : 0;
