@@ -50,6 +50,7 @@ DeviceRecorder::DeviceRecorder(trace::RingFile& ring, const ForkGuard& guard, Co
     , table_(ring.memory())
     , ring_(std::move(ring))
     , clock_(ring_.header().clock)
+    , device_(static_cast<std::uint8_t>(ring_.header().device))
     , pid_(ring_.header().process.pid)
     , next_keyframe_(writer_.capacity() / 4)
     , keyframe_deadline_(writer_.capacity()) {}
@@ -84,23 +85,23 @@ std::uint32_t DeviceRecorder::intern_stack(std::span<const FrameText> frames) {
 
 void DeviceRecorder::mark(std::string_view text, MarkKind kind) {
   if (!is_recording()) return;
-  write(RecordKind::kMark, table_.text(text), static_cast<std::uint64_t>(kind));
+  write(RecordKind::kMark, {table_.text(text), static_cast<std::uint64_t>(kind), 0});
   keyframe_if_due();
 }
 
 void DeviceRecorder::settings(std::string_view conf) {
   if (!is_recording()) return;
   settings_ = table_.text(conf);
-  write(RecordKind::kSettings, settings_, 0);
+  write(RecordKind::kSettings, {settings_, 0, 0});
 }
 
 void DeviceRecorder::device_memory(policy::Capacity capacity, std::uint64_t others_bytes) {
-  write(RecordKind::kDeviceMemory, capacity.free_bytes, capacity.total_bytes, others_bytes);
+  write(RecordKind::kDeviceMemory, {capacity.free_bytes, capacity.total_bytes, others_bytes});
   keyframe_if_due();
 }
 
 void DeviceRecorder::snapshot_taken(std::uint64_t active_bytes) {
-  write(RecordKind::kSnapshot, 0, active_bytes);
+  write(RecordKind::kSnapshot, {0, active_bytes, 0});
   keyframe_if_due();
 }
 
@@ -108,79 +109,60 @@ void DeviceRecorder::snapshot_taken(std::uint64_t active_bytes) {
 
 void DeviceRecorder::on_alloc(const policy::Block& block) {
   block.tag = stack_;
-  Record record = record_of(RecordKind::kAlloc, block);
-  write(record);
+  write(RecordKind::kAlloc, block, {block.address, block.size, block.requested_size});
   // The hand-out was its last step.
   keyframe_if_due();
 }
 
 void DeviceRecorder::on_free_requested(const policy::Block& block) {
-  Record record = record_of(RecordKind::kFreeRequested, block);
-  write(record);
+  write(RecordKind::kFreeRequested, block, {block.address, block.size, block.requested_size});
 }
 
 void DeviceRecorder::on_free_completed(const policy::Block& block) {
-  Record record = record_of(RecordKind::kFreeCompleted, block);
-  write(record);
+  write(RecordKind::kFreeCompleted, block, {block.address, block.size, block.requested_size});
   // The block is free and not merged yet, here as in what was recorded. A program may free for
   // longer than the ring holds.
   keyframe_if_due();
 }
 
 void DeviceRecorder::on_segment_alloc(const policy::Block& block) {
-  Record record = record_of(RecordKind::kSegmentAlloc, block);
-  record.other = 0;
-  write(record);
+  write(RecordKind::kSegmentAlloc, block, {block.address, block.size, 0});
 }
 
 void DeviceRecorder::on_segment_free(const policy::Block& block) {
-  Record record = record_of(RecordKind::kSegmentFree, block);
-  record.other = 0;
-  write(record);
+  write(RecordKind::kSegmentFree, block, {block.address, block.size, 0});
 }
 
 void DeviceRecorder::on_segment_map(const policy::Block& block,
                                     policy::Address start,
                                     std::uint64_t size) {
-  Record record = record_of(RecordKind::kSegmentMap, block);
-  record.address = start;
-  record.size = size;
-  record.other = block.expandable->base;
-  write(record);
+  write(RecordKind::kSegmentMap, block, {start, size, block.expandable->base});
 }
 
 void DeviceRecorder::on_segment_unmap(const policy::Block& block,
                                       policy::Address start,
                                       std::uint64_t size) {
-  Record record = record_of(RecordKind::kSegmentUnmap, block);
-  record.address = start;
-  record.size = size;
-  record.other = block.expandable->base;
-  write(record);
+  write(RecordKind::kSegmentUnmap, block, {start, size, block.expandable->base});
 }
 
 void DeviceRecorder::on_split(const policy::Block& front, const policy::Block& rest) {
-  Record record = record_of(RecordKind::kSplit, front);
-  record.other = rest.size;
-  write(record);
+  write(RecordKind::kSplit, front, {front.address, front.size, rest.size});
 }
 
 void DeviceRecorder::on_merge(const policy::Block& block,
                               policy::Address start,
                               std::uint64_t /*size*/) {
-  Record record = record_of(RecordKind::kMerge, block);
-  record.other = start;
-  write(record);
+  write(RecordKind::kMerge, block, {block.address, block.size, start});
 }
 
 void DeviceRecorder::on_record_stream(const policy::Block& block, policy::StreamId other) {
-  Record record = record_of(RecordKind::kRecordStream, block);
-  record.other = stream_id(other);
-  write(record);
+  if (!is_recording()) return;
+  write(RecordKind::kRecordStream, block, {block.address, block.size, stream_id(other)});
   keyframe_if_due();
 }
 
 void DeviceRecorder::on_retry(std::uint64_t device_allocation, policy::StreamId stream) {
+  if (!is_recording()) return;
   Record record;
   record.kind = RecordKind::kRetry;
   record.size = device_allocation;
@@ -189,19 +171,19 @@ void DeviceRecorder::on_retry(std::uint64_t device_allocation, policy::StreamId 
 }
 
 void DeviceRecorder::on_cache_release(std::uint64_t bytes, std::uint64_t count) {
-  write(RecordKind::kCacheRelease, 0, bytes, count);
+  write(RecordKind::kCacheRelease, {0, bytes, count});
 }
 
 void DeviceRecorder::on_limit(std::optional<std::uint64_t> bytes) {
   limit_ = bytes;
-  write(RecordKind::kLimit, 0, bytes.value_or(policy::kUnlimited));
+  write(RecordKind::kLimit, {0, bytes.value_or(policy::kUnlimited), 0});
 }
 
 void DeviceRecorder::on_out_of_memory(const policy::AllocationFailure& failure,
                                       policy::StreamId stream,
                                       policy::PoolId pool) {
   if (!is_recording()) return;
-  write(RecordKind::kDeviceMemory, failure.capacity.free_bytes, failure.capacity.total_bytes);
+  write(RecordKind::kDeviceMemory, {failure.capacity.free_bytes, failure.capacity.total_bytes, 0});
   Record record;
   record.kind = RecordKind::kOutOfMemory;
   record.address = failure.capacity.free_bytes;
@@ -256,9 +238,12 @@ void DeviceRecorder::keyframe() {
 
 void DeviceRecorder::write_blocks() {
   const std::uint64_t blocks = policy_->block_count();
-  write(RecordKind::kKeyframeBegin, keyframes_, blocks, policy_->held_bytes());
+  write(RecordKind::kKeyframeBegin, {keyframes_, blocks, policy_->held_bytes()});
   policy_->visit_blocks([this](const policy::Block& block) {
     Record record = record_of(RecordKind::kKeyframeBlock, block);
+    record.address = block.address;
+    record.size = block.size;
+    record.other = block.requested_size;
     const bool is_pending = !block.allocated && !block.is_free();
     record.flags |= block.allocated ? trace::kFlagAllocated : 0;
     record.flags |= is_pending ? trace::kFlagPending : 0;
@@ -268,7 +253,7 @@ void DeviceRecorder::write_blocks() {
     write(record);
     stack_ = current;
   });
-  write(RecordKind::kKeyframeEnd, keyframes_++, blocks);
+  write(RecordKind::kKeyframeEnd, {keyframes_++, blocks, 0});
 }
 
 // What was said once and would be overwritten.
@@ -279,8 +264,8 @@ void DeviceRecorder::write_standing_facts() {
   record.address = now.monotonic_ns;
   record.size = now.unix_ns;
   write(record);
-  if (settings_ != 0) write(RecordKind::kSettings, settings_, 0);
-  if (limit_) write(RecordKind::kLimit, 0, *limit_);
+  if (settings_ != 0) write(RecordKind::kSettings, {settings_, 0, 0});
+  if (limit_) write(RecordKind::kLimit, {0, *limit_, 0});
 }
 
 // --- Records. ------------------------------------------------------------------------------------
@@ -288,9 +273,6 @@ void DeviceRecorder::write_standing_facts() {
 Record DeviceRecorder::record_of(RecordKind kind, const policy::Block& block) {
   Record record;
   record.kind = kind;
-  record.address = block.address;
-  record.size = block.size;
-  record.other = block.requested_size;
   record.stream = stream_id(block.stream);
   if (block.pool->owner() != nullptr) record.pool = pool_id(block.pool->owner()->id);
   if (block.pool->size_class() == policy::SizeClass::kLarge) record.flags |= trace::kFlagLarge;
@@ -299,25 +281,49 @@ Record DeviceRecorder::record_of(RecordKind kind, const policy::Block& block) {
   return record;
 }
 
+/// Whether it completes what the record before began, in the same call of the policy.
+bool DeviceRecorder::completes_last(RecordKind kind) const {
+  switch (kind) {
+    case RecordKind::kMerge:
+    case RecordKind::kKeyframeBlock:
+      return true;
+    case RecordKind::kAlloc:
+      return last_kind_ == RecordKind::kSplit;
+    case RecordKind::kFreeCompleted:
+      return last_kind_ == RecordKind::kFreeRequested;
+    default:
+      return false;
+  }
+}
+
 void DeviceRecorder::write(Record& record) {
   if (!is_recording()) return;
-  record.ticks = trace::ticks_now(clock_);
+  // The time stamp is most of what a record costs.
+  if (!completes_last(record.kind)) ticks_ = trace::ticks_now(clock_);
+  last_kind_ = record.kind;
+  record.ticks = ticks_;
   record.thread = thread_id(pid_);
   record.stack = stack_;
-  record.device = static_cast<std::uint8_t>(ring_.header().device);
+  record.device = device_;
   if (policy_ != nullptr && policy_->is_capture_underway()) record.flags |= trace::kFlagCapturing;
   writer_.append(record);
 }
 
-void DeviceRecorder::write(RecordKind kind,
-                           std::uint64_t address,
-                           std::uint64_t size,
-                           std::uint64_t other) {
+void DeviceRecorder::write(RecordKind kind, const policy::Block& block, const Fields& fields) {
+  if (!is_recording()) return;
+  Record record = record_of(kind, block);
+  record.address = fields.address;
+  record.size = fields.size;
+  record.other = fields.other;
+  write(record);
+}
+
+void DeviceRecorder::write(RecordKind kind, const Fields& fields) {
   Record record;
   record.kind = kind;
-  record.address = address;
-  record.size = size;
-  record.other = other;
+  record.address = fields.address;
+  record.size = fields.size;
+  record.other = fields.other;
   write(record);
 }
 

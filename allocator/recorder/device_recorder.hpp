@@ -87,12 +87,18 @@ class DeviceRecorder final : public policy::Observer {
                         policy::PoolId pool) override;
 
  private:
+  /// Kind, flags, stream and pool.
   [[nodiscard]] trace::Record record_of(trace::RecordKind kind, const policy::Block& block);
+  /// What the fields mean: `trace::RecordKind`.
+  struct Fields {
+    std::uint64_t address;
+    std::uint64_t size;
+    std::uint64_t other;
+  };
   void write(trace::Record& record);
-  void write(trace::RecordKind kind,
-             std::uint64_t address,
-             std::uint64_t size,
-             std::uint64_t other = 0);
+  void write(trace::RecordKind kind, const policy::Block& block, const Fields& fields);
+  void write(trace::RecordKind kind, const Fields& fields);
+  [[nodiscard]] bool completes_last(trace::RecordKind kind) const;
   /// Where the policy's books are whole, after each record.
   void keyframe_if_due();
   void write_blocks();
@@ -108,6 +114,9 @@ class DeviceRecorder final : public policy::Observer {
   trace::RingFile ring_;  // behind what may throw
   const policy::CachingPolicy* policy_ = nullptr;
   trace::ClockKind clock_;
+  std::uint8_t device_;
+  trace::RecordKind last_kind_ = trace::RecordKind::kNone;
+  std::uint64_t ticks_ = 0;
   std::uint32_t pid_;
   bool is_recording_ = true;
   std::uint32_t stack_ = 0;

@@ -179,7 +179,8 @@ void ByteSource::unmap() {
 void ByteSource::release_until(std::uint64_t offset) {
   constexpr std::uint64_t kStep = std::uint64_t{8} << 20;
   const std::uint64_t until = offset / kStep * kStep;
-  if (mapping_ == nullptr || until <= released_bytes_) return;
+  if (until < released_bytes_) released_bytes_ = 0;
+  if (mapping_ == nullptr || until == released_bytes_) return;
   auto* start = static_cast<std::uint8_t*>(mapping_) + released_bytes_;
   ::madvise(start, until - released_bytes_, MADV_DONTNEED);
   released_bytes_ = until;

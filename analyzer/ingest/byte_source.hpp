@@ -48,7 +48,8 @@ class ByteSource {
   [[nodiscard]] std::span<const std::uint8_t> bytes() const { return view_; }
   /// Size as stored, before decompression.
   [[nodiscard]] std::uint64_t stored_bytes() const { return stored_bytes_; }
-  /// Tells the system that everything below `offset` has been read for the last time.
+  /// Tells the system that everything below `offset` has been read, for the last time or for long.
+  /// An offset below the one before begins another pass.
   void release_until(std::uint64_t offset);
 
  private:

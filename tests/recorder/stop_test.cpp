@@ -122,7 +122,8 @@ TEST_F(Stop, IsNotWhatAFullTableDoes) {
   RecordedProgram program(4, directory(), {.records = 4096, .table_bytes = 4096});
   std::uint32_t last = 1;
   for (std::uint32_t line = 1; last != 0 && line < 1000; ++line) {
-    const FrameText frames[] = {{"function " + std::to_string(line), "a.py", line}};
+    const std::string name = "function " + std::to_string(line);
+    const FrameText frames[] = {{name, "a.py", line}};
     last = program.recorder()->intern_stack(frames);
   }
   EXPECT_EQ(last, 0U);

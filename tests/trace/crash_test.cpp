@@ -112,5 +112,16 @@ TEST_F(Crash, AfterEverySingleStoreTheRestIsWhole) {
   }
 }
 
+TEST_F(Crash, BehindTheCountStandsAtMostOneRecord) {
+  RingFile file = create(8);
+  RingWriter writer(file.memory());
+  for (std::uint64_t i = 0; i < 5; ++i)
+    writer.append(numbered(i));
+  file.header().written = 3;  // No writer leaves two.
+  std::uint64_t last = 0;
+  EXPECT_EQ(recover(file, last).records, 4U);
+  EXPECT_EQ(last, 4U);
+}
+
 }  // namespace
 }  // namespace fragscope::trace::test

@@ -38,7 +38,8 @@ bool is_trace(std::span<const std::byte> bytes) {
 TraceReader::TraceReader(std::span<const std::byte> bytes)
     : bytes_(bytes) {}
 
-Result<TraceReader> TraceReader::open(std::span<const std::byte> bytes) {
+Result<TraceReader> TraceReader::open(std::span<const std::byte> bytes,
+                                      const ReadProgress& progress) {
   auto header = read_header(bytes);
   if (!header) return tl::unexpected(std::move(header.error()));
   if (header->form != TraceForm::kFile) {
@@ -46,10 +47,10 @@ Result<TraceReader> TraceReader::open(std::span<const std::byte> bytes) {
   }
   TraceReader reader(bytes);
   reader.header_ = *header;
-  return reader.read_chunks().map([&] { return std::move(reader); });
+  return reader.read_chunks(progress).map([&] { return std::move(reader); });
 }
 
-Result<void> TraceReader::read_chunks() {
+Result<void> TraceReader::read_chunks(const ReadProgress& progress) {
   std::uint64_t at = header_.header_bytes;
   while (!is_complete_ && bytes_.size() - at >= sizeof(ChunkHeader)) {
     const auto header = copy_at<ChunkHeader>(bytes_, at);
@@ -65,6 +66,7 @@ Result<void> TraceReader::read_chunks() {
     const Chunk chunk{offset, header.stored, header.first, header.bytes, header.codec};
     if (const Result<void> taken = take(header, chunk); !taken) return taken;
     at = offset + padded;
+    if (progress) progress(at, bytes_.size());
   }
   cut_bytes_ = bytes_.size() - at;
   return {};

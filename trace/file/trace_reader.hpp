@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,11 +22,16 @@ namespace fragscope::trace {
 /// Whether these bytes begin as a trace does, of any version and form.
 [[nodiscard]] bool is_trace(std::span<const std::byte> bytes);
 
+/// How far reading has got, in bytes of the file. What lies before may be read again, in parts.
+using ReadProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
 class TraceReader {
  public:
   /// `bytes` outlives this. Fails: another format or version; chunks that contradict themselves. A
-  /// file that ends in the middle of a chunk is good up to there.
-  [[nodiscard]] static Result<TraceReader> open(std::span<const std::byte> bytes);
+  /// file that ends in the middle of a chunk is good up to there. `progress` is told how far it
+  /// got.
+  [[nodiscard]] static Result<TraceReader> open(std::span<const std::byte> bytes,
+                                                const ReadProgress& progress = {});
 
   /// As it stood at the end, if the file has one, else at the beginning.
   [[nodiscard]] const Header& header() const { return header_; }
@@ -70,7 +76,7 @@ class TraceReader {
   };
 
   explicit TraceReader(std::span<const std::byte> bytes);
-  [[nodiscard]] Result<void> read_chunks();
+  [[nodiscard]] Result<void> read_chunks(const ReadProgress& progress);
   [[nodiscard]] Result<void> take(const ChunkHeader& header, const Chunk& chunk);
   [[nodiscard]] Result<std::span<const std::byte>> unpack(const Chunk& chunk);
 

@@ -50,8 +50,15 @@ Result<Header> read_header(std::span<const std::byte> memory, std::uint64_t tota
         "expected a trace header, found only " + std::to_string(memory.size()) + " bytes");
   }
   std::array<std::uint64_t, sizeof(Header) / sizeof(std::uint64_t)> words{};
-  for (std::size_t i = 0; i < words.size(); ++i)
+  const auto read_word = [&](std::size_t i) {
     words[i] = load(memory.data() + i * sizeof(std::uint64_t), std::memory_order_acquire);
+  };
+  // The state first: it is written last, so whatever it vouches for is read after it.
+  constexpr std::size_t kStateWord = offsetof(Header, state) / sizeof(std::uint64_t);
+  read_word(kStateWord);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i != kStateWord) read_word(i);
+  }
   const auto header = std::bit_cast<Header>(words);
 
   if (header.magic != kMagic) return failure(ErrorCode::kForeign, "this is not a fragscope trace");
@@ -83,8 +90,8 @@ Result<RingReader> RingReader::open(std::span<const std::byte> memory) {
 RingReader::RingReader(std::span<const std::byte> memory, const Header& header)
     : memory_(memory)
     , header_(header) {
-  const std::uint64_t end = written();
-  position_ = end - std::min(end, header_.record_capacity);
+  end_ = written();
+  position_ = end_ - std::min(end_, header_.record_capacity);
 }
 
 std::uint64_t RingReader::written() const {
@@ -117,9 +124,10 @@ RingReader::Slot RingReader::read_slot(std::uint64_t number, Record& record) con
   return held > commit_word(number) ? Slot::kNewer : Slot::kOlder;
 }
 
-void RingReader::skip_overwritten(std::uint64_t written) {
-  if (written < position_ || written - position_ <= header_.record_capacity) return;
-  const std::uint64_t oldest = written - header_.record_capacity;
+void RingReader::refresh_end() {
+  end_ = written();
+  if (end_ < position_ || end_ - position_ <= header_.record_capacity) return;
+  const std::uint64_t oldest = end_ - header_.record_capacity;
   counts_.overwritten += oldest - position_;
   position_ = oldest;
 }
@@ -128,15 +136,17 @@ std::optional<Record> RingReader::next() {
   Record record;
   // A bound, since the other side may be hostile and run away for ever.
   for (std::uint64_t tried = 0; tried < header_.record_capacity; ++tried) {
-    const std::uint64_t end = written();
-    skip_overwritten(end);
-    if (position_ >= end) return std::nullopt;
+    // Asked for only where it may have changed: the writer stores it with every record, and takes
+    // longer if somebody looks all the time.
+    if (position_ >= end_) refresh_end();
+    if (position_ >= end_) return std::nullopt;
     const Slot slot = read_slot(position_, record);
     ++position_;
     if (slot == Slot::kFinished) {
       ++counts_.records;
       return record;
     }
+    refresh_end();
     // It is counted as written, so it was finished once: a later round is there, or nothing sound.
     if (slot == Slot::kNewer || slot == Slot::kWriting) {
       ++counts_.overwritten;
@@ -158,6 +168,8 @@ std::vector<std::byte> RingReader::table_from(std::uint64_t offset) const {
 
 std::optional<Record> RingReader::next_after_end() {
   if (auto record = next()) return record;
+  // A writer finishes a record and counts it before it begins another.
+  if (position_ != end_) return std::nullopt;
   Record record;
   switch (read_slot(position_, record)) {
     case Slot::kFinished:

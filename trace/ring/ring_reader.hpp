@@ -58,11 +58,13 @@ class RingReader {
 
   [[nodiscard]] std::uint64_t written() const;
   [[nodiscard]] Slot read_slot(std::uint64_t number, Record& record) const;
-  void skip_overwritten(std::uint64_t written);
+  /// Looks how far the writer is, and skips what it has overwritten.
+  void refresh_end();
 
   std::span<const std::byte> memory_;
   Header header_;
   std::uint64_t position_ = 0;
+  std::uint64_t end_ = 0;  // `written` as it was seen last
   ReadCounts counts_;
 };
 

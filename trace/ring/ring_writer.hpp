@@ -8,7 +8,6 @@
 #include "trace/format/header.hpp"
 #include "trace/format/record.hpp"
 
-#include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -33,9 +32,7 @@ class RingWriter {
     // Each word below is released, so that a reader who took one of them then sees that the record
     // is not finished: pairs with the loads in RingReader::read_slot.
     word(slot, 0).store(writing_word(next_), std::memory_order_relaxed);
-    const auto words = std::bit_cast<std::array<std::uint64_t, kRecordWords>>(record);
-    for (std::size_t i = 1; i < kRecordWords; ++i)
-      word(slot, i).store(words[i], std::memory_order_release);
+    store_words(slot, record);
     word(slot, 0).store(commit_word(next_), std::memory_order_release);
     ++next_;
     counter(&Header::written).store(next_, std::memory_order_release);
@@ -48,7 +45,24 @@ class RingWriter {
   [[nodiscard]] std::uint64_t capacity() const { return mask_ + 1; }
 
  private:
-  static constexpr std::size_t kRecordWords = kRecordBytes / sizeof(std::uint64_t);
+  /// Word by word, each put together from its fields: fields that were just written one by one and
+  /// then read as something wider have to be waited for.
+  static void store_words(std::byte* slot, const Record& record) {
+    static_assert(std::endian::native == std::endian::little);
+    const auto store = [slot](std::size_t index, std::uint64_t value) {
+      word(slot, index).store(value, std::memory_order_release);
+    };
+    store(1, record.ticks);
+    store(2, record.address);
+    store(3, record.size);
+    store(4, record.other);
+    store(5, record.stream | std::uint64_t{record.thread} << 32);
+    store(6,
+          record.stack | std::uint64_t{record.pool} << 32 |
+              std::uint64_t{static_cast<std::uint8_t>(record.kind)} << 48 |
+              std::uint64_t{record.flags} << 56);
+    store(7, record.device);
+  }
 
   static std::atomic_ref<std::uint64_t> word(std::byte* slot, std::size_t index) {
     return std::atomic_ref(reinterpret_cast<std::uint64_t*>(slot)[index]);

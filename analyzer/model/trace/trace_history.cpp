@@ -194,8 +194,8 @@ class TraceHistory::FirstWalk {
 
 Result<std::unique_ptr<TraceHistory>> TraceHistory::open(std::span<const std::byte> bytes,
                                                          Recording& recording,
-                                                         const WalkProgress& progress) {
-  auto reader = trace::TraceReader::open(bytes);
+                                                         const trace::ReadProgress& progress) {
+  auto reader = trace::TraceReader::open(bytes, progress);
   if (!reader) return tl::unexpected(std::move(reader.error()));
   if (reader->record_count() == 0) {
     const std::string reason = text_of(reader->header().reason);
@@ -240,7 +240,7 @@ EventIndex TraceHistory::end_event() const {
   return static_cast<EventIndex>(reader_->end_record());
 }
 
-void TraceHistory::walk_once(Recording& recording, const WalkProgress& progress) {
+void TraceHistory::walk_once(Recording& recording, const trace::ReadProgress& progress) {
   FirstWalk walk(*this, recording);
   walk.begin(reader_->first_record());
   for (std::size_t i = 0; i < reader_->chunk_count(); ++i) {

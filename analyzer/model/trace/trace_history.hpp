@@ -23,16 +23,15 @@
 
 namespace fragscope::model {
 
-/// How far reading has got, in bytes of the file; what lies before is read again only in parts.
-using WalkProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
-
 class TraceHistory final : public History {
  public:
   /// `bytes` is a whole trace file and outlives this. Fills `recording`: names, settings, what
   /// weakens the evidence, and the heap at the end. Fails: a damaged or foreign file; nothing that
   /// can be replayed.
   [[nodiscard]] static Result<std::unique_ptr<TraceHistory>> open(
-      std::span<const std::byte> bytes, Recording& recording, const WalkProgress& progress = {});
+      std::span<const std::byte> bytes,
+      Recording& recording,
+      const trace::ReadProgress& progress = {});
 
   [[nodiscard]] std::int32_t device() const override { return device_; }
   [[nodiscard]] EventIndex first_event() const override;
@@ -68,7 +67,7 @@ class TraceHistory final : public History {
 
   TraceHistory(trace::TraceReader reader, Recording& recording);
 
-  void walk_once(Recording& recording, const WalkProgress& progress);
+  void walk_once(Recording& recording, const trace::ReadProgress& progress);
   void add_trust(Recording& recording) const;
   void set_end(Recording& recording) const;
   /// The last record before which the heap is known.
