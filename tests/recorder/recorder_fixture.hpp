@@ -37,7 +37,8 @@ struct ReadBack {
   std::unique_ptr<model::TraceHistory> history;
 };
 
-[[nodiscard]] inline Result<ReadBack> read_ring(const std::string& path, bool is_writer_gone = true) {
+[[nodiscard]] inline Result<ReadBack> read_ring(const std::string& path,
+                                                bool is_writer_gone = true) {
   auto ring = trace::RingFile::open(path);
   if (!ring) return tl::unexpected(ring.error());
   auto file = trace::ring_as_file(ring->bytes(), is_writer_gone);
