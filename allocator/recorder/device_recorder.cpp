@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdio>
 #include <utility>
 
 #include <sys/syscall.h>
@@ -20,13 +19,19 @@ using trace::Record;
 using trace::RecordKind;
 
 constexpr std::size_t kMostFrames = 128;
-/// Records of a keyframe that are not blocks, and of the operation that it waits for.
-constexpr std::uint64_t kBesideKeyframes = 64;
+/// Records between two moments at which a keyframe may come: what one call of the policy makes,
+/// but for a release of everything that is cached.
+constexpr std::uint64_t kSpareRecords = 64;
 
-/// The system's id of this thread; asked for once in each thread.
-std::uint32_t thread_id() {
+/// The system's id of this thread in the process `pid`; asked for once in each thread. A forked
+/// child has what its parent knew.
+std::uint32_t thread_id(std::uint32_t pid) {
+  static thread_local std::uint32_t known_pid = 0;
   static thread_local std::uint32_t id = 0;
-  if (id == 0) id = static_cast<std::uint32_t>(::syscall(SYS_gettid));
+  if (known_pid != pid) {
+    id = static_cast<std::uint32_t>(::syscall(SYS_gettid));
+    known_pid = pid;
+  }
   return id;
 }
 
@@ -37,27 +42,17 @@ void add_one(std::uint64_t& counter) {
 
 }  // namespace
 
-void say_unrecorded(std::int32_t ordinal, std::string_view reason) {
-  std::array<char, 400> line;
-  const int size = std::snprintf(line.data(),
-                                 line.size(),
-                                 "fragscope: device %d is not recorded: %.*s; the job goes on\n",
-                                 ordinal,
-                                 static_cast<int>(std::min<std::size_t>(reason.size(), 300)),
-                                 reason.data());
-  if (size > 0) {
-    // Nobody else's buffers: the job may be anywhere in its own output.
-    static_cast<void>(!::write(STDERR_FILENO, line.data(), static_cast<std::size_t>(size)));
-  }
-}
-
-DeviceRecorder::DeviceRecorder(trace::RingFile& ring, const ForkGuard& guard)
+DeviceRecorder::DeviceRecorder(trace::RingFile& ring, const ForkGuard& guard, Complaint& complaint)
     : guard_(guard)
+    , complaint_(complaint)
     , writer_(ring.memory())
     , table_(ring.memory())
     , ring_(std::move(ring))
     , clock_(ring_.header().clock)
-    , device_(static_cast<std::uint8_t>(ring_.header().device)) {}
+    , device_(static_cast<std::uint8_t>(ring_.header().device))
+    , pid_(ring_.header().process.pid)
+    , next_keyframe_(writer_.capacity() / 4)
+    , keyframe_deadline_(writer_.capacity()) {}
 
 DeviceRecorder::~DeviceRecorder() {
   end();
@@ -73,8 +68,9 @@ void DeviceRecorder::end() {
 void DeviceRecorder::stop(std::string_view reason) {
   if (!is_recording()) return;
   is_recording_ = false;
+  ring_.header().last_anchor = trace::anchor_now(clock_);
   ring_.end(trace::TraceState::kUnrecorded, reason);
-  say_unrecorded(ring_.header().device, reason);
+  complaint_.say(ring_.header().device, reason);
 }
 
 // --- What the caller tells. ----------------------------------------------------------------------
@@ -105,10 +101,12 @@ void DeviceRecorder::settings(std::string_view conf) {
 
 void DeviceRecorder::device_memory(policy::Capacity capacity, std::uint64_t others_bytes) {
   write(RecordKind::kDeviceMemory, {capacity.free_bytes, capacity.total_bytes, others_bytes});
+  keyframe_if_due();
 }
 
 void DeviceRecorder::snapshot_taken(std::uint64_t active_bytes) {
   write(RecordKind::kSnapshot, {0, active_bytes, 0});
+  keyframe_if_due();
 }
 
 // --- What the policy decides. --------------------------------------------------------------------
@@ -116,7 +114,8 @@ void DeviceRecorder::snapshot_taken(std::uint64_t active_bytes) {
 void DeviceRecorder::on_alloc(const policy::Block& block) {
   block.tag = stack_;
   write(RecordKind::kAlloc, block, {block.address, block.size, block.requested_size});
-  keyframe_if_due();  // The books are whole: the hand-out was the policy's last step.
+  // The hand-out was its last step.
+  keyframe_if_due();
 }
 
 void DeviceRecorder::on_free_requested(const policy::Block& block) {
@@ -125,6 +124,9 @@ void DeviceRecorder::on_free_requested(const policy::Block& block) {
 
 void DeviceRecorder::on_free_completed(const policy::Block& block) {
   write(RecordKind::kFreeCompleted, block, {block.address, block.size, block.requested_size});
+  // The block is free and not merged yet, here as in what was recorded. A program may free for
+  // longer than the ring holds.
+  keyframe_if_due();
 }
 
 void DeviceRecorder::on_segment_alloc(const policy::Block& block) {
@@ -160,6 +162,7 @@ void DeviceRecorder::on_merge(const policy::Block& block,
 void DeviceRecorder::on_record_stream(const policy::Block& block, policy::StreamId other) {
   if (!is_recording()) return;
   write(RecordKind::kRecordStream, block, {block.address, block.size, stream_id(other)});
+  keyframe_if_due();
 }
 
 void DeviceRecorder::on_retry(std::uint64_t device_allocation, policy::StreamId stream) {
@@ -184,7 +187,7 @@ void DeviceRecorder::on_out_of_memory(const policy::AllocationFailure& failure,
                                       policy::StreamId stream,
                                       policy::PoolId pool) {
   if (!is_recording()) return;
-  device_memory(failure.capacity, 0);
+  write(RecordKind::kDeviceMemory, {failure.capacity.free_bytes, failure.capacity.total_bytes, 0});
   Record record;
   record.kind = RecordKind::kOutOfMemory;
   record.address = failure.capacity.free_bytes;
@@ -197,35 +200,44 @@ void DeviceRecorder::on_out_of_memory(const policy::AllocationFailure& failure,
   }
   write(record);
   add_one(ring_.header().failures);
-  keyframe_if_due();  // A request that fails is at its end, too.
+  keyframe_if_due();
 }
 
 // --- Keyframes. ----------------------------------------------------------------------------------
 
-// The last whole keyframe must still be there when the next one is complete: both and what is
-// between them fit into the ring. Where there is room that is more, so that an eighth of the
-// records or less are of keyframes.
+// The last whole keyframe must still be there when the next one is complete, however many blocks
+// there are by then: the deadline, to which written records and blocks add up.
 void DeviceRecorder::keyframe_if_due() {
-  const std::uint64_t since = writer_.written() - keyframe_end_;
-  if (policy_ == nullptr || since < writer_.capacity() / 4) return;
-  const std::uint64_t blocks = policy_->block_count();
-  const std::uint64_t both = keyframe_blocks_ + blocks + kBesideKeyframes;
-  const std::uint64_t room = writer_.capacity() - std::min(both, writer_.capacity());
-  if (since >= std::min(8 * blocks, room)) keyframe();
+  if (policy_ == nullptr) return;
+  const std::uint64_t written = writer_.written();
+  if (written >= next_keyframe_ || written + policy_->block_count() >= keyframe_deadline_) {
+    keyframe();
+  }
+}
+
+// At most as long that two keyframes of now fit in beside it; where there is room so long that an
+// eighth of the records or less are of keyframes.
+std::uint64_t DeviceRecorder::keyframe_interval() const {
+  const std::uint64_t quarter = writer_.capacity() / 4;
+  const std::uint64_t blocks = policy_ == nullptr ? 0 : policy_->block_count();
+  const std::uint64_t two_keyframes = std::min(2 * blocks, writer_.capacity());
+  return std::max(quarter, std::min(8 * blocks, writer_.capacity() - two_keyframes));
 }
 
 void DeviceRecorder::keyframe() {
   if (!is_recording() || policy_ == nullptr) return;
+  next_keyframe_ = writer_.written() + writer_.capacity() / 4;
+  keyframe_deadline_ = policy::kUnlimited;
   const std::uint64_t blocks = policy_->block_count();
   if (blocks > writer_.capacity() / 8 * 3) {
     add_one(ring_.header().keyframes_refused);
-    keyframe_blocks_ = 0;
-  } else {
-    write_blocks();
-    write_standing_facts();
-    keyframe_blocks_ = blocks;
+    return;
   }
-  keyframe_end_ = writer_.written();
+  const std::uint64_t begin = writer_.written();
+  write_blocks();
+  write_standing_facts();
+  keyframe_deadline_ = begin + writer_.capacity() - std::min(kSpareRecords, writer_.capacity() / 4);
+  next_keyframe_ = writer_.written() + keyframe_interval();
 }
 
 void DeviceRecorder::write_blocks() {
@@ -294,7 +306,7 @@ void DeviceRecorder::write(Record& record) {
   if (!completes_last(record.kind)) ticks_ = trace::ticks_now(clock_);
   last_kind_ = record.kind;
   record.ticks = ticks_;
-  record.thread = thread_id();
+  record.thread = thread_id(pid_);
   record.stack = stack_;
   record.device = device_;
   if (policy_ != nullptr && policy_->is_capture_underway()) record.flags |= trace::kFlagCapturing;

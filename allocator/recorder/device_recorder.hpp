@@ -6,6 +6,7 @@
 
 #include "allocator/policy/blocks/observer.hpp"
 #include "allocator/policy/caching_policy.hpp"
+#include "allocator/recorder/complaint.hpp"
 #include "allocator/recorder/fork_guard.hpp"
 #include "trace/format/record.hpp"
 #include "trace/ring/ring_file.hpp"
@@ -27,17 +28,15 @@ struct FrameText {
   std::uint32_t line = 0;
 };
 
-/// The line on standard error.
-void say_unrecorded(std::int32_t ordinal, std::string_view reason);
-
 enum class MarkKind : std::uint8_t { kPoint = 0, kBegin = 1, kEnd = 2 };
 
 /// Not thread-safe: like the policy it is called under the device's lock, marks included.
 class DeviceRecorder final : public policy::Observer {
  public:
-  /// Records into `ring`, which was just made and is taken over. `guard` is sound and outlives
-  /// this. May throw std::bad_alloc, and `ring` is the caller's then.
-  DeviceRecorder(trace::RingFile& ring, const ForkGuard& guard);
+  /// Records into `ring`, which was just made and is taken over. `guard` is of the same process,
+  /// is sound, and outlives this, as `complaint` does. May throw std::bad_alloc, and `ring` is the
+  /// caller's then.
+  DeviceRecorder(trace::RingFile& ring, const ForkGuard& guard, Complaint& complaint);
   /// As `end`.
   ~DeviceRecorder() override;
 
@@ -60,7 +59,8 @@ class DeviceRecorder final : public policy::Observer {
   /// Every block that there is, so that a reader can begin here.
   void keyframe();
 
-  /// From now on nothing is recorded; the header says why, and a line on standard error.
+  /// From now on nothing is recorded; the header says why, and the process's one line on standard
+  /// error.
   void stop(std::string_view reason);
   /// The program ends: nothing is recorded any more, and the header says that all is well. Nothing
   /// in a forked child.
@@ -102,13 +102,16 @@ class DeviceRecorder final : public policy::Observer {
   void write(trace::RecordKind kind, const policy::Block& block, const Fields& fields);
   void write(trace::RecordKind kind, const Fields& fields);
   [[nodiscard]] bool completes_last(trace::RecordKind kind) const;
+  /// Where the policy's books are whole, after each record.
+  void keyframe_if_due();
   void write_blocks();
   void write_standing_facts();
   [[nodiscard]] std::uint32_t stream_id(policy::StreamId stream);
   [[nodiscard]] std::uint16_t pool_id(policy::PoolId pool);
-  void keyframe_if_due();
+  [[nodiscard]] std::uint64_t keyframe_interval() const;
 
   const ForkGuard& guard_;
+  Complaint& complaint_;
   trace::RingWriter writer_;
   trace::TableWriter table_;
   trace::RingFile ring_;  // behind what may throw
@@ -117,12 +120,13 @@ class DeviceRecorder final : public policy::Observer {
   std::uint8_t device_;
   trace::RecordKind last_kind_ = trace::RecordKind::kNone;
   std::uint64_t ticks_ = 0;
+  std::uint32_t pid_;
   bool is_recording_ = true;
   std::uint32_t stack_ = 0;
   policy::StreamId last_stream_ = 0;
   std::uint32_t last_stream_id_ = 0;
-  std::uint64_t keyframe_end_ = 0;     // the record behind the last keyframe
-  std::uint64_t keyframe_blocks_ = 0;  // of the last keyframe
+  std::uint64_t next_keyframe_ = 0;
+  std::uint64_t keyframe_deadline_ = 0;  // in records and blocks, see keyframe_if_due
   std::uint64_t keyframes_ = 0;
   std::uint32_t settings_ = 0;
   std::optional<std::uint64_t> limit_;

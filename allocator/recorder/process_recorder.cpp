@@ -3,8 +3,10 @@
 
 #include "trace/process/identity.hpp"
 
-#include <algorithm>
+#include <unistd.h>
+
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include <sys/statvfs.h>
@@ -14,12 +16,28 @@ namespace {
 
 constexpr std::uint64_t kLeastRecords = std::uint64_t{1} << 12;
 
+/// How often another name is tried where one is taken.
+constexpr int kMostNames = 8;
+
 /// How much of the file system one ring may take: others live there too, such as NCCL and the
-/// workers of a data loader, and in a container there may be 64 MB in all.
-std::uint64_t room_for_a_ring(const std::string& directory) {
+/// workers of a data loader, and in a container there may be 64 MB in all. None: not known, as
+/// where the directory is missing, or without a bound, which a file system in memory may be.
+std::optional<std::uint64_t> room_for_a_ring(const std::string& directory) {
   struct statvfs status {};
-  if (::statvfs(directory.c_str(), &status) != 0) return 0;
+  if (::statvfs(directory.c_str(), &status) != 0 || status.f_blocks == 0) return std::nullopt;
   return std::uint64_t{status.f_bavail} * status.f_frsize / 8;
+}
+
+/// A new ring under a name that nobody has; then `path` is where.
+Result<trace::RingFile> create_named(const std::string& directory,
+                                     trace::RingOptions& ring,
+                                     std::string& path) {
+  for (int names = 1;; ++names) {
+    ring.process = trace::this_process();
+    path = directory + "/" + trace::ring_name(ring.process, ring.device);
+    auto file = trace::RingFile::create(path, ring);
+    if (file || names == kMostNames || ::access(path.c_str(), F_OK) != 0) return file;
+  }
 }
 
 }  // namespace
@@ -51,19 +69,21 @@ std::string ProcessRecorder::ring_path(std::int32_t ordinal) const {
 
 ProcessRecorder::Ring ProcessRecorder::make(const RecordedDevice& device) {
   Ring ring;
-  if (!guard_.is_sound()) {
+  ring.guard = std::make_unique<ForkGuard>();
+  if (!ring.guard->is_sound()) {
     complain(device.ordinal, "the system cannot tell forked children (MADV_WIPEONFORK)");
     return ring;
   }
   auto file = make_file(device, ring.path);
   if (!file) {
     ring.path.clear();
-    complain(device.ordinal, file.error().describe());
+    // The path last: it may be longer than what is kept of a reason.
+    complain(device.ordinal, file.error().message + ": " + file.error().source);
     leave_reason(device);
     return ring;
   }
   try {
-    ring.recorder = std::make_unique<DeviceRecorder>(*file, guard_);
+    ring.recorder = std::make_unique<DeviceRecorder>(*file, *ring.guard, complaint_);
     ring.recorder->settings(options_.conf);
   } catch (const std::exception& error) {
     file->end(trace::TraceState::kUnrecorded, error.what());
@@ -75,7 +95,6 @@ ProcessRecorder::Ring ProcessRecorder::make(const RecordedDevice& device) {
 Result<trace::RingFile> ProcessRecorder::make_file(const RecordedDevice& device,
                                                    std::string& path) {
   trace::RingOptions ring;
-  ring.process = trace::this_process();
   ring.device = device.ordinal;
   ring.device_uuid = device.uuid;
   ring.device_name = device.name;
@@ -87,40 +106,41 @@ Result<trace::RingFile> ProcessRecorder::make_file(const RecordedDevice& device,
   ring.record_capacity = options_.record_capacity;
   ring.table_bytes = options_.table_bytes;
 
-  const std::uint64_t room = room_for_a_ring(options_.directory);
+  const std::optional<std::uint64_t> room = room_for_a_ring(options_.directory);
+  const auto is_least = [&ring] { return ring.record_capacity <= kLeastRecords; };
   const auto shrink = [&ring] {
     ring.record_capacity /= 2;
     ring.table_bytes /= 2;
   };
-  while (ring.record_capacity > kLeastRecords &&
-         ring.record_capacity * trace::kRecordBytes + ring.table_bytes > room) {
-    shrink();
+  for (; room && trace::ring_bytes(ring) > *room; shrink()) {
+    if (!is_least()) continue;
+    auto refused = failure(ErrorCode::kTooLarge,
+                           "a ring takes an eighth of the free space at most, that is " +
+                               std::to_string(*room) + " bytes, and " +
+                               std::to_string(trace::ring_bytes(ring)) + " at least");
+    refused.value().source = options_.directory;
+    return refused;
   }
   for (;; shrink()) {
-    path = options_.directory + "/" + trace::ring_name(ring.process, device.ordinal);
-    auto file = trace::RingFile::create(path, ring);
-    if (file || ring.record_capacity <= kLeastRecords) return file;
-    // Another process may have had the same name: with the next size comes another one.
-    ring.process = trace::this_process();
+    auto file = create_named(options_.directory, ring, path);
+    if (file || is_least()) return file;
   }
 }
 
 /// A ring without records, of two pages, for whoever asks later why there is nothing.
 void ProcessRecorder::leave_reason(const RecordedDevice& device) {
   trace::RingOptions ring;
-  ring.process = trace::this_process();
   ring.device = device.ordinal;
   ring.record_capacity = 1;
   ring.table_bytes = 0;
   ring.command = options_.command;
-  const std::string path =
-      options_.directory + "/" + trace::ring_name(ring.process, device.ordinal);
-  auto file = trace::RingFile::create(path, ring);
+  std::string path;
+  auto file = create_named(options_.directory, ring, path);
   if (file) file->end(trace::TraceState::kUnrecorded, reason_);
 }
 
 void ProcessRecorder::complain(std::int32_t ordinal, std::string_view reason) noexcept {
-  if (!std::exchange(has_complained_, true)) say_unrecorded(ordinal, reason);
+  complaint_.say(ordinal, reason);
   try {
     reason_ = reason;
   } catch (const std::exception&) {

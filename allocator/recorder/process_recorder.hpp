@@ -4,6 +4,7 @@
 // for a page, in a ring's header.
 #pragma once
 
+#include "allocator/recorder/complaint.hpp"
 #include "allocator/recorder/device_recorder.hpp"
 #include "allocator/recorder/fork_guard.hpp"
 #include "trace/process/ring_directory.hpp"
@@ -47,7 +48,8 @@ class ProcessRecorder {
   ~ProcessRecorder() = default;
 
   /// The device's recorder, made at the first call; null: the device is not recorded. Stays where
-  /// it is as long as this lives. Does not throw.
+  /// it is as long as this lives. A forked child may have rings of its own, for devices that the
+  /// parent had none of; the parent's are silent there. Does not throw.
   [[nodiscard]] DeviceRecorder* of(const RecordedDevice& device) noexcept;
   /// Why devices are not recorded; empty: they are. The last reason, if there were several.
   [[nodiscard]] const std::string& reason() const { return reason_; }
@@ -57,6 +59,7 @@ class ProcessRecorder {
  private:
   struct Ring {
     std::string path;
+    std::unique_ptr<ForkGuard> guard;  // of the process that made it
     std::unique_ptr<DeviceRecorder> recorder;
   };
 
@@ -66,10 +69,9 @@ class ProcessRecorder {
   void complain(std::int32_t ordinal, std::string_view reason) noexcept;
 
   RecorderOptions options_;
-  ForkGuard guard_;
+  Complaint complaint_;
   std::map<std::int32_t, Ring> rings_;
   std::string reason_;
-  bool has_complained_ = false;
 };
 
 }  // namespace fragscope::recorder

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A directory for rings, what was recorded there read back, and heaps as text to compare them with.
+// A directory for rings, what was recorded there read back, heaps as text to compare them with, and
+// children to be jobs.
 #pragma once
 
 #include "allocator/policy/inspect/snapshot.hpp"
@@ -9,14 +10,23 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <sys/mount.h>
+#include <sys/wait.h>
 
 namespace fragscope::recorder::test {
 
@@ -93,6 +103,86 @@ inline HeapText heap_text(const model::HeapState& state, const model::Recording&
   }
   return text;
 }
+
+/// The heap that the trace shows before that record, or at its end.
+inline HeapText heap_before(const ReadBack& back, std::uint64_t record) {
+  const auto event = static_cast<model::EventIndex>(record);
+  if (!back.history->is_known_before(event)) return {"not known"};
+  HeapText text;
+  back.history->visit_states_until(std::span(&event, 1),
+                                   [&](model::EventIndex, const model::HeapState& state) {
+                                     text = heap_text(state, back.recording);
+                                     return true;
+                                   });
+  return text;
+}
+inline HeapText heap_at_end(const ReadBack& back) {
+  return heap_before(back, static_cast<std::uint64_t>(back.history->end_event()));
+}
+
+/// How a child ends that cannot have what its test needs of the system.
+inline constexpr int kNotHere = 77;
+
+/// Forks a child that runs `body` and exits with what that gives, or 1 if a claim failed in it.
+template <class Body>
+pid_t start_child(Body body) {
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int code = body();
+    std::fflush(stdout);
+    _exit(::testing::Test::HasFailure() ? 1 : code);
+  }
+  return child;
+}
+
+/// As waitpid tells it: 0 if all went well.
+inline int wait_for(pid_t child) {
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+template <class Body>
+int in_child(Body body) {
+  return wait_for(start_child(std::move(body)));
+}
+
+inline bool is_not_here(int status) {
+  return WIFEXITED(status) && WEXITSTATUS(status) == kNotHere;
+}
+
+/// Gives this process mounts of its own; false where the system forbids it.
+inline bool unshare_mounts() {
+  if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+  return mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+}
+
+/// What this process writes to standard error, as long as this lives.
+class StandardError {
+ public:
+  StandardError()
+      : file_(std::tmpfile())
+      , before_(dup(STDERR_FILENO)) {
+    dup2(fileno(file_), STDERR_FILENO);
+  }
+  StandardError(const StandardError&) = delete;
+  StandardError& operator=(const StandardError&) = delete;
+  ~StandardError() {
+    dup2(before_, STDERR_FILENO);
+    close(before_);
+    std::fclose(file_);
+  }
+  [[nodiscard]] std::string text() const {
+    std::array<char, 4096> bytes{};
+    const ssize_t size = pread(fileno(file_), bytes.data(), bytes.size(), 0);
+    return {bytes.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
+  }
+
+ private:
+  std::FILE* file_;
+  int before_;
+};
 
 class RecorderTest : public ::testing::Test {
  public:

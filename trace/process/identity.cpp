@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <ctime>
 #include <fstream>
 #include <string>
 
@@ -12,8 +14,11 @@
 
 namespace fragscope::trace {
 
-std::optional<std::uint64_t> start_of(std::uint32_t pid) {
-  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+namespace {
+
+/// `process` as /proc names it.
+std::optional<std::uint64_t> start_of_named(const std::string& process) {
+  std::ifstream stat("/proc/" + process + "/stat");
   std::string line;
   std::getline(stat, line);
   // The name in brackets, the second field, may hold anything; the state behind it is the third.
@@ -27,6 +32,12 @@ std::optional<std::uint64_t> start_of(std::uint32_t pid) {
   return std::strtoull(line.c_str() + at, nullptr, 10);
 }
 
+}  // namespace
+
+std::optional<std::uint64_t> start_of(std::uint32_t pid) {
+  return start_of_named(std::to_string(pid));
+}
+
 std::array<char, 16> this_boot() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string text;
@@ -38,12 +49,28 @@ std::array<char, 16> this_boot() {
   return id;
 }
 
+namespace {
+
+std::array<char, 16> some_id() {
+  std::array<char, 16> id{};
+  if (getrandom(id.data(), id.size(), GRND_NONBLOCK) == static_cast<ssize_t>(id.size())) return id;
+  // Not random, but another one each time.
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  std::memcpy(id.data(), &now.tv_nsec, 8);
+  std::memcpy(id.data() + 8, &now.tv_sec, 8);
+  return id;
+}
+
+}  // namespace
+
 ProcessIdentity this_process() {
   ProcessIdentity identity;
   identity.pid = static_cast<std::uint32_t>(getpid());
-  identity.start_ticks = start_of(identity.pid).value_or(0);
+  // Not by the pid: where /proc is of another pid namespace, that is somebody else there.
+  identity.start_ticks = start_of_named("self").value_or(0);
   identity.boot_id = this_boot();
-  static_cast<void>(getrandom(identity.random_id.data(), identity.random_id.size(), 0));
+  identity.random_id = some_id();
   return identity;
 }
 

@@ -3,6 +3,7 @@
 
 #include "trace/process/descriptor.hpp"
 #include "trace/process/identity.hpp"
+#include "trace/ring/clock.hpp"
 #include "trace/ring/ring_reader.hpp"
 
 #include <fcntl.h>
@@ -50,20 +51,44 @@ Result<Header> read_header_of(int file, std::uint64_t bytes) {
   return read_header(std::span(page).first(static_cast<std::size_t>(got)), bytes);
 }
 
+/// When the last record was written, as far as that can be told, in seconds since the Unix epoch:
+/// what is written through a mapping does not change the time of a file in memory.
+std::int64_t last_record_s(int file, Header header) {
+  if (header.form != TraceForm::kRing || header.written == 0) return 0;
+  Record record;
+  const std::uint64_t slot = (header.written - 1) % header.record_capacity;
+  const auto offset = static_cast<off_t>(header.record_offset + slot * header.record_bytes);
+  if (::pread(file, &record, sizeof record, offset) != static_cast<ssize_t>(sizeof record))
+    return 0;
+  const bool is_ended = header.last_anchor.ticks != header.first_anchor.ticks;
+  if (!is_ended && header.process.boot_id == this_boot()) {
+    header.last_anchor = anchor_now(header.clock);
+  }
+  const std::uint64_t time_ns =
+      std::min(unix_ns_at(header, record.ticks), clock_ns(CLOCK_REALTIME));
+  return static_cast<std::int64_t>(time_ns / 1'000'000'000U);
+}
+
 RingEntry entry_of(const std::string& path) {
   RingEntry entry;
   entry.path = path;
   struct stat status {};
-  // Without following links, and without waiting for whatever else may lie there.
-  if (::lstat(path.c_str(), &status) == 0) {
-    entry.bytes = static_cast<std::uint64_t>(status.st_size);
-    entry.owner = status.st_uid;
-    entry.changed_s = status.st_mtime;
+  // Without following links, and without touching whatever else may lie there: opening a pipe is
+  // seen at its other end.
+  if (::lstat(path.c_str(), &status) != 0) {
+    entry.problem = std::generic_category().message(errno);
+    return entry;
   }
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (file.number() < 0 || !S_ISREG(status.st_mode)) {
-    entry.problem = S_ISREG(status.st_mode) ? std::generic_category().message(errno)
-                                            : "expected a file, found something else";
+  entry.bytes = static_cast<std::uint64_t>(status.st_size);
+  entry.owner = status.st_uid;
+  entry.changed_s = status.st_mtime;
+  if (!S_ISREG(status.st_mode)) {
+    entry.problem = "expected a file, found something else";
+    return entry;
+  }
+  const Descriptor file = open_file(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (file.number() < 0) {
+    entry.problem = std::generic_category().message(errno);
     return entry;
   }
   auto header = read_header_of(file.number(), entry.bytes);
@@ -73,6 +98,7 @@ RingEntry entry_of(const std::string& path) {
   }
   entry.header = *header;
   entry.writer = state_of(file.number(), *header);
+  entry.changed_s = std::max(entry.changed_s, last_record_s(file.number(), *header));
   return entry;
 }
 
@@ -96,7 +122,7 @@ std::string ring_name(const ProcessIdentity& process, std::int32_t device) {
 }
 
 WriterState writer_state(const std::string& path, const Header& header) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const Descriptor file = open_file(path.c_str(), O_RDONLY | O_NONBLOCK);
   return state_of(file.number(), header);
 }
 

@@ -31,7 +31,7 @@ struct RingEntry {
   std::string path;
   std::uint64_t bytes = 0;
   std::uint32_t owner = 0;     ///< User id.
-  std::int64_t changed_s = 0;  ///< Of the file, seconds since the Unix epoch.
+  std::int64_t changed_s = 0;  ///< The file or its last record, seconds since the Unix epoch.
   std::optional<Header> header;
   std::string problem;  ///< Why there is no header.
   WriterState writer = WriterState::kDead;

@@ -32,15 +32,25 @@ struct RingOptions {
   std::string_view library_version;
 };
 
+/// What the file of such a ring takes.
+[[nodiscard]] std::uint64_t ring_bytes(const RingOptions& options);
+
 class RingFile {
  public:
   /// Makes the file, which must not be there yet, for its owner alone (mode 0600). All its space is
   /// taken from the file system now, since touching what is not there later would kill the process.
-  /// The header is complete and says "recording". Fails if there is no space, no right, or a file.
+  /// The header is complete and says "recording". Where the file system can do that, nothing is
+  /// left of it if the process ends before. Fails if there is no space, no right, or a file.
   [[nodiscard]] static Result<RingFile> create(const std::string& path, const RingOptions& options);
 
   /// Maps an existing one for reading; its contents are not looked at.
   [[nodiscard]] static Result<RingFile> open(const std::string& path);
+
+  RingFile(RingFile&&) noexcept = default;
+  RingFile& operator=(RingFile&&) noexcept = default;
+  RingFile(const RingFile&) = delete;
+  RingFile& operator=(const RingFile&) = delete;
+  ~RingFile();
 
   [[nodiscard]] std::byte* memory() const { return static_cast<std::byte*>(region_.get_address()); }
   [[nodiscard]] std::span<const std::byte> bytes() const { return {memory(), region_.get_size()}; }
@@ -54,7 +64,8 @@ class RingFile {
       : region_(std::move(region)) {}
 
   boost::interprocess::mapped_region region_;
-  Descriptor lock_{-1};  // shows others that the writer lives
+  Descriptor lock_{-1};      // shows others that the writer lives
+  std::uint64_t inode_ = 0;  // of what `lock_` is
 };
 
 }  // namespace fragscope::trace

@@ -44,8 +44,9 @@ TableWriter::TableWriter(std::byte* memory)
     : header_(reinterpret_cast<Header*>(memory))
     , table_(memory + header_->table_offset)
     , table_bytes_(std::min(header_->table_bytes, kMostTableBytes))
-    // The smallest entry has 24 bytes, so that two thirds of the slots are taken at most.
-    , slots_(std::bit_ceil(std::max<std::uint64_t>(table_bytes_ / sizeof(TableEntry), 2)), 0) {}
+    // All entries but the empty text have 24 bytes or more, so that one slot at least stays free,
+    // at which a search ends.
+    , slots_(std::bit_ceil(std::max<std::uint64_t>(table_bytes_ / sizeof(TableEntry), 4)), 0) {}
 
 std::uint32_t TableWriter::text(std::string_view text) {
   return intern(TableKind::kText, std::as_bytes(std::span(text)));
