@@ -216,7 +216,7 @@ class Program {
     switch (record.kind) {
       case RecordKind::kSegmentMap:
       case RecordKind::kSegmentUnmap:
-        record.other = other < 128 ? kBase : record.address - other % 4 * 512;
+        record.other = other < 128 ? kBase : record.address - std::uint64_t{other} % 4 * 512;
         known_.push_back(place);
         break;
       case RecordKind::kSegmentAlloc:

@@ -6,7 +6,6 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -125,7 +124,9 @@ Result<void> TraceReader::take_records(const Chunk& chunk) {
   }
   // A chunk before this one that claims numbers that are not its own would keep this one out.
   while (!chunks_.empty() && chunk.first < end_of_records()) {
-    const auto claimed = records(chunks_.size() - 1);
+    const auto claimed = unpack(chunks_.back()).and_then([&](std::span<const std::byte> bytes) {
+      return check_numbers(chunks_.back(), bytes);
+    });
     if (claimed) break;
     note(claimed.error());
     record_count_ -= chunks_.back().bytes / header_.record_bytes;
@@ -210,27 +211,36 @@ std::size_t TraceReader::chunk_of(std::uint64_t record) const {
   return index == 0 ? 0 : index - 1;
 }
 
-Result<std::span<const Record>> TraceReader::records(std::size_t index) {
-  const Chunk& chunk = chunks_[index];
-  const auto bytes = unpack(chunk);
-  if (!bytes) return tl::unexpected(bytes.error());
-  const std::size_t count = bytes->size() / header_.record_bytes;
-  std::span<const Record> records(reinterpret_cast<const Record*>(bytes->data()), count);
-  const bool is_aligned = std::bit_cast<std::uintptr_t>(bytes->data()) % alignof(Record) == 0;
-  if (header_.record_bytes != kRecordBytes || !is_aligned) {
-    records_.resize(count);
-    for (std::size_t i = 0; i < count; ++i)
-      std::memcpy(&records_[i], bytes->data() + i * header_.record_bytes, sizeof(Record));
-    records = records_;
-  }
+/// Every record says its own number.
+Result<void> TraceReader::check_numbers(const Chunk& chunk,
+                                        std::span<const std::byte> bytes) const {
+  const std::size_t count = bytes.size() / header_.record_bytes;
   for (std::size_t i = 0; i < count; ++i) {
-    if (records[i].commit != commit_word(chunk.first + i)) {
+    if (copy_at<std::uint64_t>(bytes, i * header_.record_bytes) != commit_word(chunk.first + i)) {
       return damage(chunk.offset,
                     "record " + std::to_string(chunk.first + i) +
                         " of the trace is not the one that belongs there");
     }
   }
-  return records;
+  return {};
+}
+
+Result<std::span<const Record>> TraceReader::records(std::size_t index) {
+  const Chunk& chunk = chunks_[index];
+  const auto bytes = unpack(chunk);
+  if (!bytes) return tl::unexpected(bytes.error());
+  if (const auto checked = check_numbers(chunk, *bytes); !checked) {
+    return tl::unexpected(checked.error());
+  }
+  const std::size_t count = bytes->size() / header_.record_bytes;
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(bytes->data()) % alignof(Record) == 0;
+  if (header_.record_bytes != kRecordBytes || !is_aligned) {
+    records_.resize(count);
+    for (std::size_t i = 0; i < count; ++i)
+      records_[i] = copy_at<Record>(*bytes, i * header_.record_bytes);
+    return std::span<const Record>(records_);
+  }
+  return std::span(reinterpret_cast<const Record*>(bytes->data()), count);
 }
 
 }  // namespace fragscope::trace

@@ -82,6 +82,8 @@ class TraceReader {
   [[nodiscard]] Result<void> take_table(const Chunk& chunk);
   [[nodiscard]] Result<void> take_end(const Chunk& chunk, std::span<const std::byte> bytes);
   [[nodiscard]] std::uint64_t end_of_records() const;
+  [[nodiscard]] Result<void> check_numbers(const Chunk& chunk,
+                                           std::span<const std::byte> bytes) const;
   void note(const Error& error);
   [[nodiscard]] Result<std::span<const std::byte>> unpack(const Chunk& chunk);
 
