@@ -49,16 +49,19 @@ bool starts_with(std::span<const std::uint8_t> bytes, std::initializer_list<std:
   return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
 }
 
+/// Or a trace of ours.
 bool may_be_snapshot(std::span<const std::uint8_t> bytes) {
   const bool pickle = bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5;
-  return pickle || starts_with(bytes, {0x1f, 0x8b}) || starts_with(bytes, {0x28, 0xb5, 0x2f, 0xfd});
+  return pickle || starts_with(bytes, {0x1f, 0x8b}) ||
+         starts_with(bytes, {0x28, 0xb5, 0x2f, 0xfd}) || starts_with(bytes, {'F', 'S', 'T', 'R'});
 }
 
 tl::unexpected<Error> no_snapshot() {
   Error error;
   error.code = ErrorCode::kForeign;
   error.message =
-      "expected a pickle of protocol 2 to 5, as PyTorch writes snapshots, or a .gz or .zst";
+      "expected a pickle of protocol 2 to 5, as PyTorch writes snapshots, a trace of fragscope, or "
+      "a .gz or .zst of one";
   error.byte_offset = 0;
   return tl::unexpected<Error>(std::move(error));
 }

@@ -2,6 +2,7 @@
 #include "analyzer/logtext/byte_reader.hpp"
 
 #include "analyzer/ingest/input.hpp"
+#include "trace/format/header.hpp"
 
 #include <zlib.h>
 #include <zstd.h>
@@ -24,6 +25,7 @@ using Reader = std::unique_ptr<ByteReader>;
 constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
 constexpr std::string_view kGzipMagic = "\x1f\x8b";
 constexpr std::string_view kZstdMagic = "\x28\xb5\x2f\xfd";
+constexpr std::string_view kTraceMagic(trace::kMagic.data(), trace::kMagic.size());
 
 tl::unexpected<Error> damaged(const std::string& message) {
   return failure(ErrorCode::kDamaged, message);
@@ -317,6 +319,9 @@ Result<LogBytes> open_log(const std::string& path) {
   constexpr std::size_t kTextHead = 16;
   head = peek(reader, kTextHead);
   if (!head) return tl::unexpected<Error>(head.error());
+  if (head->starts_with(kTraceMagic)) {
+    return failure(ErrorCode::kForeign, "is a trace of fragscope; expected a log (see analyze)");
+  }
   const Encoding encoding = encoding_of(*head);
   if (encoding != Encoding::kBytes) {
     log.encoding = "UTF-16";

@@ -19,8 +19,9 @@ import sys
 
 from explain_cases import EXPLAIN_CASES
 from golden_cases import CASES as ANALYZE_CASES
+from trace_cases import TRACE_CASES
 
-CASES = ANALYZE_CASES + EXPLAIN_CASES
+CASES = ANALYZE_CASES + EXPLAIN_CASES + TRACE_CASES
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 

@@ -11,6 +11,20 @@ namespace {
 
 constexpr std::size_t kBatchRecords = std::size_t{1} << 16;
 
+/// The header with a second moment, without which a counter's rate is not known. A file that is
+/// never ended has only the one of its beginning.
+Header with_anchors(Header header, const ClockAnchor& last_clock) {
+  const bool is_ended = header.last_anchor.ticks != header.first_anchor.ticks;
+  if (is_ended) return header;
+  // The counter and the monotonic clock are the machine's own: any moment since will do.
+  if (header.process.boot_id == this_boot()) {
+    header.last_anchor = anchor_now(header.clock);
+  } else if (last_clock.ticks != 0) {
+    header.last_anchor = last_clock;
+  }
+  return header;
+}
+
 }  // namespace
 
 Drain::Drain(std::span<const std::byte> memory, RingReader reader, TraceWriter writer)
@@ -23,7 +37,7 @@ Drain::Drain(std::span<const std::byte> memory, RingReader reader, TraceWriter w
 Result<Drain> Drain::begin(std::span<const std::byte> memory, ChunkCodec codec, ByteSink sink) {
   auto reader = RingReader::open(memory);
   if (!reader) return tl::unexpected(std::move(reader.error()));
-  auto writer = TraceWriter::begin(reader->header(), codec, std::move(sink));
+  auto writer = TraceWriter::begin(with_anchors(reader->header(), {}), codec, std::move(sink));
   if (!writer) return tl::unexpected(std::move(writer.error()));
   return Drain(memory, std::move(*reader), std::move(*writer));
 }
@@ -32,17 +46,20 @@ Result<std::uint64_t> Drain::pump() {
   std::uint64_t taken = 0;
   while (const auto record = reader_.next()) {
     ++taken;
-    // A chunk holds records without gaps.
-    const bool follows = batch_.empty() || record->commit == batch_.back().commit + 1;
-    if (!follows || batch_.size() == kBatchRecords) {
-      if (const auto flushed = flush(); !flushed) return tl::unexpected(flushed.error());
-    }
-    batch_.push_back(*record);
-    if (record->kind == RecordKind::kClock) {
-      last_clock_ = {record->ticks, record->address, record->size};
-    }
+    if (const auto added = add(*record); !added) return tl::unexpected(added.error());
   }
   return flush().map([taken] { return taken; });
+}
+
+Result<void> Drain::add(const Record& record) {
+  // A chunk holds records without gaps.
+  const bool follows = batch_.empty() || record.commit == batch_.back().commit + 1;
+  if (!follows || batch_.size() == kBatchRecords) {
+    if (auto flushed = flush(); !flushed) return flushed;
+  }
+  batch_.push_back(record);
+  if (record.kind == RecordKind::kClock) last_clock_ = {record.ticks, record.address, record.size};
+  return {};
 }
 
 Result<void> Drain::flush() {
@@ -61,21 +78,15 @@ Header Drain::header() const {
   header.overwritten = counts().overwritten;
   header.torn = counts().torn;
   header.damaged = counts().damaged;
-  const bool is_ended = header.last_anchor.ticks != header.first_anchor.ticks;
-  // The counter and the monotonic clock are the machine's own: any moment since will do.
-  if (!is_ended && header.process.boot_id == this_boot()) {
-    header.last_anchor = anchor_now(header.clock);
-  } else if (!is_ended && last_clock_.ticks != 0) {
-    header.last_anchor = last_clock_;
-  }
-  return header;
+  return with_anchors(header, last_clock_);
 }
 
 Result<void> Drain::finish(bool is_writer_gone) {
   if (auto pumped = pump(); !pumped) return tl::unexpected(std::move(pumped.error()));
   if (is_writer_gone) {
-    while (const auto record = reader_.next_after_end())
-      batch_.push_back(*record);
+    while (const auto record = reader_.next_after_end()) {
+      if (auto added = add(*record); !added) return added;
+    }
   }
   return flush().and_then(
       [&] { return writer_.end(header(), reader_.position() - reader_.counts().torn); });

@@ -34,6 +34,7 @@ class Drain {
  private:
   Drain(std::span<const std::byte> memory, RingReader reader, TraceWriter writer);
 
+  [[nodiscard]] Result<void> add(const Record& record);
   [[nodiscard]] Result<void> flush();
 
   std::span<const std::byte> memory_;

@@ -27,9 +27,9 @@ using ReadProgress = std::function<void(std::uint64_t done, std::uint64_t total)
 
 class TraceReader {
  public:
-  /// `bytes` outlives this. Fails: another format or version; chunks that contradict themselves. A
-  /// file that ends in the middle of a chunk is good up to there. `progress` is told how far it
-  /// got.
+  /// `bytes` outlives this. Fails: another format or version. A file that ends in the middle of a
+  /// chunk is good up to there; a chunk that is damaged or contradicts those before it is passed
+  /// over and counted. `progress` is told how far it got.
   [[nodiscard]] static Result<TraceReader> open(std::span<const std::byte> bytes,
                                                 const ReadProgress& progress = {});
 
@@ -37,10 +37,10 @@ class TraceReader {
   [[nodiscard]] const Header& header() const { return header_; }
   [[nodiscard]] const Table& table() const { return table_; }
 
-  /// Numbers of the first record and behind the last one, which may be lost; equal if there is
-  /// none.
+  /// Numbers of the first record and behind the last one that the file had; equal if there is
+  /// none. The last ones may be missing, too.
   [[nodiscard]] std::uint64_t first_record() const;
-  [[nodiscard]] std::uint64_t end_record() const { return end_record_; }
+  [[nodiscard]] std::uint64_t end_record() const;
   [[nodiscard]] std::uint64_t record_count() const { return record_count_; }
 
   /// How many chunks of records there are, in ascending order of numbers. Between two of them
@@ -62,6 +62,9 @@ class TraceReader {
 
   /// False: the file has no end, its writer was stopped.
   [[nodiscard]] bool is_complete() const { return is_complete_; }
+  /// Parts that were passed over at opening, and what the first one is.
+  [[nodiscard]] std::uint64_t damage_count() const { return damage_count_; }
+  [[nodiscard]] const std::string& first_damage() const { return first_damage_; }
   /// Bytes behind the last whole chunk.
   [[nodiscard]] std::uint64_t cut_bytes() const { return cut_bytes_; }
   /// Chunks of kinds that this version does not know.
@@ -77,8 +80,16 @@ class TraceReader {
   };
 
   explicit TraceReader(std::span<const std::byte> bytes);
-  [[nodiscard]] Result<void> read_chunks(const ReadProgress& progress);
+  void read_chunks(const ReadProgress& progress);
+  [[nodiscard]] std::uint64_t find_chunk(std::uint64_t from) const;
   [[nodiscard]] Result<void> take(const ChunkHeader& header, const Chunk& chunk);
+  [[nodiscard]] Result<void> take_records(const Chunk& chunk);
+  [[nodiscard]] Result<void> take_table(const Chunk& chunk);
+  [[nodiscard]] Result<void> take_end(const Chunk& chunk, std::span<const std::byte> bytes);
+  [[nodiscard]] std::uint64_t end_of_records() const;
+  [[nodiscard]] Result<void> check_numbers(const Chunk& chunk,
+                                           std::span<const std::byte> bytes) const;
+  void note(const Error& error);
   [[nodiscard]] Result<std::span<const std::byte>> unpack(const Chunk& chunk);
 
   std::span<const std::byte> bytes_;
@@ -88,9 +99,11 @@ class TraceReader {
   std::vector<Chunk> chunks_;
   std::vector<std::byte> unpacked_;
   std::vector<Record> records_;
-  std::uint64_t end_record_ = 0;
   std::uint64_t record_count_ = 0;
+  std::uint64_t promised_end_ = 0;
   std::uint64_t cut_bytes_ = 0;
+  std::uint64_t damage_count_ = 0;
+  std::string first_damage_;
   std::uint64_t unknown_chunks_ = 0;
   bool is_complete_ = false;
 };

@@ -16,12 +16,24 @@ constexpr std::array<std::byte, kHeaderBytes> kZeros{};
 
 }  // namespace
 
+void TraceWriter::FreePacker::operator()(ZSTD_CCtx_s* packer) const {
+  ZSTD_freeCCtx(packer);
+}
+
 TraceWriter::TraceWriter(ChunkCodec codec, ByteSink sink)
     : codec_(codec)
     , sink_(std::move(sink)) {}
 
 Result<TraceWriter> TraceWriter::begin(Header header, ChunkCodec codec, ByteSink sink) {
   TraceWriter writer(codec, std::move(sink));
+  if (codec == ChunkCodec::kZstd) {
+    writer.packer_.reset(ZSTD_createCCtx());
+    if (writer.packer_ == nullptr) return failure(ErrorCode::kTooLarge, "zstd: not enough memory");
+    // These take any context and any value of their range.
+    ZSTD_CCtx_setParameter(writer.packer_.get(), ZSTD_c_compressionLevel, kZstdLevel);
+    // Without it a changed byte may unpack to other records, with nothing to tell by.
+    ZSTD_CCtx_setParameter(writer.packer_.get(), ZSTD_c_checksumFlag, 1);
+  }
   header.form = TraceForm::kFile;
   header.header_bytes = kHeaderBytes;
   header.record_bytes = kRecordBytes;
@@ -68,7 +80,7 @@ Result<void> TraceWriter::add(ChunkKind kind,
   if (codec_ == ChunkCodec::kZstd) {
     packed_.resize(ZSTD_compressBound(bytes.size()));
     const std::size_t size =
-        ZSTD_compress(packed_.data(), packed_.size(), bytes.data(), bytes.size(), kZstdLevel);
+        ZSTD_compress2(packer_.get(), packed_.data(), packed_.size(), bytes.data(), bytes.size());
     if (ZSTD_isError(size) != 0U) {
       return failure(ErrorCode::kTooLarge, std::string("zstd: ") + ZSTD_getErrorName(size));
     }

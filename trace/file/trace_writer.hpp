@@ -11,8 +11,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
+
+struct ZSTD_CCtx_s;
 
 namespace fragscope::trace {
 
@@ -35,6 +38,10 @@ class TraceWriter {
   [[nodiscard]] std::uint64_t written_bytes() const { return written_bytes_; }
 
  private:
+  struct FreePacker {
+    void operator()(ZSTD_CCtx_s* packer) const;
+  };
+
   TraceWriter(ChunkCodec codec, ByteSink sink);
 
   [[nodiscard]] Result<void> add(ChunkKind kind,
@@ -43,6 +50,7 @@ class TraceWriter {
   [[nodiscard]] Result<void> put(std::span<const std::byte> bytes);
 
   ChunkCodec codec_;
+  std::unique_ptr<ZSTD_CCtx_s, FreePacker> packer_;  // none where nothing is packed
   ByteSink sink_;
   std::uint64_t table_bytes_ = 0;
   std::uint64_t written_bytes_ = 0;

@@ -297,12 +297,26 @@ Result<void> dump_file(const DumpArguments& arguments) {
     const std::uint64_t first = reader->first_of_chunk(i);
     if (first > next) fmt::print("# records {} to {} are missing\n", next, first - 1);
     const auto records = reader->records(i);
-    if (!records) return tl::unexpected(records.error());
+    if (!records) {
+      fmt::print("# left out: {}\n", records.error().describe());
+      continue;
+    }
     for (const Record& record : *records)
       dump.print(record);
     next = first + records->size();
   }
-  if (!reader->is_complete()) fmt::print("# cut short: {} bytes left\n", reader->cut_bytes());
+  if (next < reader->end_record()) {
+    fmt::print("# records {} to {} are missing\n", next, reader->end_record() - 1);
+  }
+  if (reader->damage_count() > 0) {
+    fmt::print("# damaged: {} parts are left out, the first is {}\n",
+               reader->damage_count(),
+               reader->first_damage());
+  }
+  if (!reader->is_complete()) {
+    fmt::print("# cut short: {} bytes behind the last whole part are left out\n",
+               reader->cut_bytes());
+  }
   return {};
 }
 

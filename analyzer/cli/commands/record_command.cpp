@@ -21,6 +21,9 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
+
+#include <sys/stat.h>
 
 namespace fragscope::cli {
 namespace {
@@ -53,15 +56,69 @@ Error system_error(const std::string& path, const char* what) {
   return error;
 }
 
+Error refusal(ErrorCode code, const std::string& path, std::string message) {
+  Error error;
+  error.code = code;
+  error.source = path;
+  error.message = std::move(message);
+  return error;
+}
+
+/// Makes room for the file at `path`. Nothing is shortened in place: what lies there may be a ring
+/// or a file that somebody has mapped, who would be killed for it.
+Result<void> clear_output(const RecordArguments& arguments) {
+  struct stat old {};
+  struct stat ring {};
+  if (::stat(arguments.output.c_str(), &old) != 0) return {};
+  const bool is_ring = ::stat(arguments.ring.c_str(), &ring) == 0 && ring.st_dev == old.st_dev &&
+                       ring.st_ino == old.st_ino;
+  if (is_ring) {
+    return tl::unexpected(
+        refusal(ErrorCode::kUsage, arguments.output, "is the ring itself; name another file"));
+  }
+  // A device or a pipe has nothing to overwrite.
+  if (!arguments.force || !S_ISREG(old.st_mode)) return {};
+  if (::unlink(arguments.output.c_str()) == 0) return {};
+  return tl::unexpected(system_error(arguments.output, "cannot be overwritten"));
+}
+
 Result<Descriptor> open_output(const RecordArguments& arguments) {
   if (arguments.output == "-") return Descriptor(STDOUT_FILENO);
-  const int exclusive = arguments.force ? O_TRUNC : O_EXCL;
+  if (const auto cleared = clear_output(arguments); !cleared) {
+    return tl::unexpected(cleared.error());
+  }
+  const int exclusive = arguments.force ? 0 : O_EXCL;
   const int file =
       ::open(arguments.output.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC | exclusive, 0600);
   if (file >= 0) return Descriptor(file);
-  return tl::unexpected(system_error(
-      arguments.output,
-      errno == EEXIST ? "is there already (--force overwrites it)" : "cannot be made"));
+  if (errno == EEXIST) {
+    return tl::unexpected(
+        refusal(ErrorCode::kUsage, arguments.output, "is there already (--force overwrites it)"));
+  }
+  return tl::unexpected(system_error(arguments.output, "cannot be made"));
+}
+
+/// Whatever else lies under a ring's name is not waited for.
+Result<trace::RingFile> open_ring(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    return tl::unexpected(system_error(path, "cannot be opened"));
+  }
+  if (!S_ISREG(status.st_mode) || status.st_size == 0) {
+    return tl::unexpected(refusal(ErrorCode::kForeign,
+                                  path,
+                                  S_ISREG(status.st_mode) ? "expected a ring, found an empty file"
+                                  : S_ISDIR(status.st_mode)
+                                      ? "expected a ring, found a directory"
+                                      : "expected a ring, found something that is no file"));
+  }
+  auto ring = trace::RingFile::open(path);
+  if (!ring) return ring;
+  const auto reader = trace::RingReader::open(ring->bytes());
+  if (reader) return ring;
+  Error error = reader.error();
+  error.source = path;
+  return tl::unexpected(std::move(error));
 }
 
 Result<void> write_all(int file, const std::string& path, std::span<const std::byte> bytes) {
@@ -92,14 +149,9 @@ Result<bool> follow(trace::Drain& drain, const RecordArguments& arguments) {
 }
 
 Result<void> record(const RecordArguments& arguments) {
-  const auto ring = trace::RingFile::open(arguments.ring);
-  if (!ring) return tl::unexpected(ring.error());
   // Nothing is made or overwritten before the ring is known to be one.
-  if (const auto header = trace::read_header(ring->bytes()); !header) {
-    Error error = header.error();
-    error.source = arguments.ring;
-    return tl::unexpected(std::move(error));
-  }
+  const auto ring = open_ring(arguments.ring);
+  if (!ring) return tl::unexpected(ring.error());
   const auto output = open_output(arguments);
   if (!output) return tl::unexpected(output.error());
   const auto codec = arguments.zstd ? trace::ChunkCodec::kZstd : trace::ChunkCodec::kPlain;
@@ -108,7 +160,8 @@ Result<void> record(const RecordArguments& arguments) {
   });
   if (!drain) {
     Error error = drain.error();
-    error.source = arguments.ring;
+    // What could not be written names its file.
+    if (error.source.empty()) error.source = arguments.ring;
     return tl::unexpected(std::move(error));
   }
   const auto is_gone = follow(*drain, arguments);

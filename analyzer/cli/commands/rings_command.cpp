@@ -105,11 +105,12 @@ void print_ring(const trace::RingEntry& ring, bool redact) {
 int run_rings(const RingsArguments& arguments) {
   const std::string directory =
       arguments.directory.empty() ? trace::ring_directory() : arguments.directory;
-  if (arguments.reap) {
+  auto rings = trace::list_rings(directory);
+  if (rings && arguments.reap) {
     const std::size_t removed = trace::reap_rings(directory);
     fmt::print(stderr, "fragscope: {} rings removed\n", removed);
+    rings = trace::list_rings(directory);
   }
-  const auto rings = trace::list_rings(directory);
   if (!rings) return complain(rings.error());
   if (arguments.json) {
     Json list = Json::array();

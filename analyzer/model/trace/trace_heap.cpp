@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/model/trace/trace_heap.hpp"
 
+#include "trace/check.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -15,14 +17,12 @@ constexpr std::uint64_t kMostKeyframeBlocks = std::uint64_t{1} << 26;
 
 constexpr std::uint8_t kHomeFlags = trace::kFlagLarge | trace::kFlagExpandable;
 
-/// Of a block of a keyframe.
-BlockState state_of(const Record& record) {
-  if ((record.flags & trace::kFlagAllocated) != 0) return BlockState::kLive;
-  return (record.flags & trace::kFlagPending) != 0 ? BlockState::kPending : BlockState::kFree;
-}
-
 bool is_range(std::uint64_t address, std::uint64_t size) {
   return size > 0 && size <= ~std::uint64_t{0} - address;
+}
+
+bool changes_blocks(RecordKind kind) {
+  return kind >= RecordKind::kSegmentAlloc && kind <= RecordKind::kFreeCompleted;
 }
 
 }  // namespace
@@ -42,6 +42,7 @@ void TraceHeap::forget_blocks() {
   blocks_.clear();
   plain_sizes_.clear();
   spaces_.clear();
+  mapped_.clear();
   levels_ = {};
 }
 
@@ -59,6 +60,11 @@ void TraceHeap::apply(const Record& record) {
     case RecordKind::kKeyframeEnd:
       return end_keyframe(record);
     default:
+      // A keyframe is one moment: nothing happens inside it.
+      if (is_in_keyframe_ && changes_blocks(record.kind)) {
+        is_in_keyframe_ = false;
+        contradict(record);
+      }
       if (is_known_ && !change(record)) contradict(record);
   }
 }
@@ -107,11 +113,15 @@ bool TraceHeap::counts_as_split(const Block& block) {
 }
 
 bool TraceHeap::add_segment(const Record& record) {
-  if (!is_range(record.address, record.size)) return false;
+  if (!is_range(record.address, record.size) || spaces_.contains(record.address) ||
+      !mapped_.add({record.address, record.size}, record.address)) {
+    return false;
+  }
   Block block = block_of(record);
   block.stack = 0;
+  block.flags &= trace::kFlagLarge;
   block.is_whole = true;
-  if (!blocks_.emplace(record.address, block).second) return false;
+  blocks_[record.address] = block;
   plain_sizes_[record.address] = record.size;
   levels_.reserved += record.size;
   return true;
@@ -120,7 +130,7 @@ bool TraceHeap::add_segment(const Record& record) {
 bool TraceHeap::remove_segment(const Record& record) {
   const auto found = blocks_.find(record.address);
   if (found == blocks_.end() || found->second.size != record.size || !found->second.is_whole ||
-      found->second.state != BlockState::kFree) {
+      found->second.state != BlockState::kFree || !mapped_.remove({record.address, record.size})) {
     return false;
   }
   levels_.reserved -= record.size;
@@ -130,12 +140,16 @@ bool TraceHeap::remove_segment(const Record& record) {
 }
 
 bool TraceHeap::map(const Record& record) {
-  if (!is_range(record.address, record.size) || record.other > record.address) return false;
+  if (!is_range(record.address, record.size) || record.other > record.address ||
+      plain_sizes_.contains(record.other) ||
+      !mapped_.add({record.address, record.size}, record.other)) {
+    return false;
+  }
   Block block = block_of(record);
   block.stack = 0;
   block.base = record.other;
   block.flags |= trace::kFlagExpandable;
-  if (!blocks_.emplace(record.address, block).second) return false;
+  blocks_[record.address] = block;
   AddressSpace& space = spaces_[block.base];
   space.mapped_bytes += record.size;
   space.home = block;
@@ -150,7 +164,10 @@ bool TraceHeap::unmap(const Record& record) {
     return false;
   }
   const auto space = spaces_.find(found->second.base);
-  if (space == spaces_.end() || space->second.mapped_bytes < record.size) return false;
+  if (space == spaces_.end() || space->second.mapped_bytes < record.size ||
+      !mapped_.remove({record.address, record.size})) {
+    return false;
+  }
   space->second.mapped_bytes -= record.size;
   // The allocator gives the addresses back with the last page.
   if (space->second.mapped_bytes == 0) spaces_.erase(space);
@@ -178,7 +195,10 @@ bool TraceHeap::hand_out(const Record& record) {
 
 bool TraceHeap::request_free(const Record& record) {
   const auto found = blocks_.find(record.address);
-  if (found == blocks_.end() || found->second.state != BlockState::kLive) return false;
+  if (found == blocks_.end() || found->second.state != BlockState::kLive ||
+      found->second.size != record.size) {
+    return false;
+  }
   found->second.state = BlockState::kPending;
   levels_.allocated -= found->second.size;
   return true;
@@ -186,7 +206,10 @@ bool TraceHeap::request_free(const Record& record) {
 
 bool TraceHeap::complete_free(const Record& record) {
   const auto found = blocks_.find(record.address);
-  if (found == blocks_.end() || found->second.state != BlockState::kPending) return false;
+  if (found == blocks_.end() || found->second.state != BlockState::kPending ||
+      found->second.size != record.size) {
+    return false;
+  }
   Block& block = found->second;
   block.state = BlockState::kFree;
   levels_.active -= block.size;
@@ -258,12 +281,39 @@ void TraceHeap::add_to_keyframe(const Record& record) {
 
 void TraceHeap::end_keyframe(const Record& record) {
   if (!std::exchange(is_in_keyframe_, false)) return;
-  if (record.address != keyframe_number_ || keyframe_.size() != keyframe_blocks_) return;
+  const bool is_whole = record.address == keyframe_number_ && keyframe_.size() == keyframe_blocks_;
+  if (!is_whole || !is_sound_keyframe()) return contradict(record);
   ++keyframes_;
   if (is_known_ && is_same_as_keyframe()) return;
   // Recording may begin in the middle of a program: then the first record is a keyframe.
   if (is_known_ && !blocks_.empty()) contradict(record);
   take_keyframe();
+}
+
+/// Whether the blocks follow each other within their segments, and no segment lies in another.
+bool TraceHeap::is_sound_keyframe() const {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> segments;  // start and end
+  std::uint8_t kind = 0;
+  for (const Record& record : keyframe_) {
+    const Block block = block_in_keyframe(record);
+    const std::uint8_t is_expandable = record.flags & trace::kFlagExpandable;
+    const bool is_unmapped = (record.flags & trace::kFlagUnmapped) != 0;
+    const bool is_used = block.state != BlockState::kFree;
+    const bool is_two =
+        (record.flags & trace::kFlagAllocated) != 0 && (record.flags & trace::kFlagPending) != 0;
+    if (is_two || (is_used && block.requested > block.size)) return false;
+    if (is_unmapped && (is_used || is_expandable == 0)) return false;
+    if ((record.flags & trace::kFlagFirst) != 0) {
+      segments.emplace_back(record.address, record.address);
+      kind = is_expandable;
+    }
+    if (record.address != segments.back().second || is_expandable != kind) return false;
+    segments.back().second += record.size;
+  }
+  std::ranges::sort(segments);
+  return std::ranges::adjacent_find(segments, [](const auto& front, const auto& behind) {
+           return front.second > behind.first;
+         }) == segments.end();
 }
 
 bool TraceHeap::is_same_as_keyframe() const {
@@ -272,12 +322,25 @@ bool TraceHeap::is_same_as_keyframe() const {
     if ((record.flags & trace::kFlagUnmapped) != 0) continue;
     ++mapped;
     const auto found = blocks_.find(record.address);
-    if (found == blocks_.end() || found->second.size != record.size ||
-        found->second.state != state_of(record)) {
+    if (found == blocks_.end()) return false;
+    const Block& held = found->second;
+    const Block shown = block_in_keyframe(record);
+    const bool is_used = held.state != BlockState::kFree;
+    if (held.size != shown.size || held.state != shown.state || held.stream != shown.stream ||
+        held.pool != shown.pool || held.flags != shown.flags ||
+        (is_used && held.requested != shown.requested)) {
       return false;
     }
   }
   return mapped == blocks_.size();
+}
+
+TraceHeap::Block TraceHeap::block_in_keyframe(const Record& record) {
+  Block block = block_of(record);
+  block.requested = record.other;
+  if ((record.flags & trace::kFlagAllocated) != 0) block.state = BlockState::kLive;
+  if ((record.flags & trace::kFlagPending) != 0) block.state = BlockState::kPending;
+  return block;
 }
 
 void TraceHeap::take_keyframe() {
@@ -286,10 +349,8 @@ void TraceHeap::take_keyframe() {
   for (const Record& record : keyframe_) {
     if ((record.flags & trace::kFlagFirst) != 0) base = record.address;
     if ((record.flags & trace::kFlagUnmapped) != 0) continue;
-    Block block = block_of(record);
+    Block block = block_in_keyframe(record);
     block.base = base;
-    block.requested = record.other;
-    block.state = state_of(record);
     const bool is_used = block.state != BlockState::kFree;
     levels_.reserved += block.size;
     levels_.allocated += block.state == BlockState::kLive ? block.size : 0;
@@ -302,6 +363,7 @@ void TraceHeap::take_keyframe() {
     } else {
       plain_sizes_[base] += block.size;
     }
+    FRAGSCOPE_CHECK(mapped_.add({record.address, block.size}, base));
     blocks_[record.address] = block;
   }
   for (auto& [address, block] : blocks_) {
@@ -331,10 +393,6 @@ HeapState TraceHeap::state(const TraceNames& names) const {
   std::uint64_t end = 0;
   std::uint64_t base = 0;
   for (const auto& [address, block] : sorted) {
-    if (address < end) {
-      ++state.unplaced_count;
-      continue;
-    }
     if (state.segments.empty() || address != end || block->base != base) {
       HeapSegment& segment = state.segments.emplace_back();
       segment.address = address;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "analyzer/model/heap_state.hpp"
+#include "analyzer/model/trace/mapped_memory.hpp"
 #include "analyzer/model/trace/trace_names.hpp"
 #include "trace/format/record.hpp"
 
@@ -82,10 +83,12 @@ class TraceHeap {
   void begin_keyframe(const trace::Record& record);
   void add_to_keyframe(const trace::Record& record);
   void end_keyframe(const trace::Record& record);
+  [[nodiscard]] bool is_sound_keyframe() const;
   [[nodiscard]] bool is_same_as_keyframe() const;
   void take_keyframe();
 
   [[nodiscard]] static Block block_of(const trace::Record& record);
+  [[nodiscard]] static Block block_in_keyframe(const trace::Record& record);
   [[nodiscard]] static bool counts_as_split(const Block& block);
   void forget_blocks();
   void contradict(const trace::Record& record);
@@ -93,6 +96,7 @@ class TraceHeap {
   Blocks blocks_;                                                  // by address
   absl::flat_hash_map<std::uint64_t, std::uint64_t> plain_sizes_;  // by start
   absl::flat_hash_map<std::uint64_t, AddressSpace> spaces_;        // by base
+  MappedMemory mapped_;
   TraceLevels levels_;
   std::vector<trace::Record> keyframe_;
   std::uint64_t keyframe_number_ = 0;

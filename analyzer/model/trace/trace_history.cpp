@@ -25,6 +25,10 @@ bool continues(RecordKind before, RecordKind kind) {
           kind == RecordKind::kSegmentUnmap);
 }
 
+std::string number(std::uint64_t value) {
+  return std::to_string(value);
+}
+
 std::string text_of(std::span<const char> field) {
   return {field.begin(), std::ranges::find(field, '\0')};
 }
@@ -127,11 +131,7 @@ class TraceHistory::FirstWalk {
         note_failure(record);
         break;
       case RecordKind::kSettings:
-        // Keyframes repeat them.
-        if (record.address == settings_id_) break;
-        settings_id_ = record.address;
-        take_settings(table_.text(record.address), settings_);
-        ++history_.counts_.settings;
+        note_settings(record);
         break;
       case RecordKind::kLimit:
         settings_.limit_bytes =
@@ -141,13 +141,29 @@ class TraceHistory::FirstWalk {
         settings_.device_total_bytes = record.size;
         break;
       default:
-        if (static_cast<std::uint8_t>(record.kind) > kLastKnownKind) {
+        if (record.kind == RecordKind::kNone ||
+            static_cast<std::uint8_t>(record.kind) > kLastKnownKind) {
           ++history_.counts_.unknown_kinds;
+          return;
         }
     }
-    const bool is_home_unknown =
-        record.stream == trace::kUnknownStream || record.pool == trace::kUnknownPool;
-    if (is_home_unknown) ++history_.counts_.unknown_homes;
+    const TraceNames& names = history_.names_;
+    const bool is_home_known = names.has_stream(record.stream) && names.has_pool(record.pool);
+    if (!is_home_known) ++history_.counts_.unknown_homes;
+  }
+
+  void note_settings(const Record& record) {
+    // Keyframes repeat them.
+    if (record.address == settings_id_) return;
+    settings_id_ = record.address;
+    ++history_.counts_.settings;
+    const bool is_named =
+        record.address > 0 && record.address <= table_.count(trace::TableKind::kText);
+    if (is_named) {
+      take_settings(table_.text(record.address), settings_);
+    } else {
+      ++history_.counts_.unknown_settings;
+    }
   }
 
   void note_keyframe() {
@@ -247,6 +263,7 @@ void TraceHistory::walk_once(Recording& recording, const trace::ReadProgress& pr
     walk.skip_to(reader_->first_of_chunk(i));
     const auto records = reader_->records(i);
     if (!records) {
+      ++damaged_chunks_;
       if (damage_.empty()) damage_ = records.error().describe();
       continue;  // what comes next finds a gap
     }
@@ -332,13 +349,17 @@ void TraceHistory::set_end(Recording& recording) const {
 }
 
 void TraceHistory::add_trust(Recording& recording) const {
-  const trace::Header& header = reader_->header();
-  const auto add_if = [&](bool present, const char* signal, const std::string& effect) {
+  const AddSignal add_if = [&](bool present, const char* signal, const std::string& effect) {
     if (present) {
       recording.trust.push_back({signal, "device " + std::to_string(device_) + ": " + effect});
     }
   };
-  const auto number = [](std::uint64_t value) { return std::to_string(value); };
+  add_trust_in_heap(add_if);
+  add_trust_in_file(add_if);
+  add_trust_in_names(add_if);
+}
+
+void TraceHistory::add_trust_in_heap(const AddSignal& add_if) const {
   add_if(first_event() > 0,
          "history-cut",
          number(reader_->first_record()) +
@@ -364,7 +385,22 @@ void TraceHistory::add_trust(Recording& recording) const {
              " records do not fit the heap that those before them make, the "
              "first is " +
              number(first_contradiction_) + "; they are left out");
-  add_if(!damage_.empty(), "damaged-chunk", damage_);
+}
+
+void TraceHistory::add_trust_in_file(const AddSignal& add_if) const {
+  const trace::Header& header = reader_->header();
+  const std::uint64_t damaged = damaged_chunks_ + reader_->damage_count();
+  add_if(damaged > 0,
+         "damaged-chunk",
+         number(damaged) + " parts of the file are damaged and left out, among them: " +
+             (damage_.empty() ? reader_->first_damage() : damage_));
+  add_if(reader_->unknown_chunks() > 0,
+         "unknown-chunks",
+         number(reader_->unknown_chunks()) +
+             " parts of kinds that this version does not know are skipped");
+  add_if(reader_->is_complete() && reader_->cut_bytes() > 0,
+         "bytes-behind-end",
+         number(reader_->cut_bytes()) + " bytes behind the end of the trace are left out");
   add_if(header.state == trace::TraceState::kUnrecorded,
          "recording-stopped",
          "recording stopped before the program did: " + text_of(header.reason));
@@ -377,15 +413,24 @@ void TraceHistory::add_trust(Recording& recording) const {
   add_if(header.damaged > 0,
          "damaged-records",
          number(header.damaged) + " slots of the ring held no sound record");
-  add_if(header.table_refused > 0,
-         "table-full",
-         number(header.table_refused) + " stacks or names found no room and are not known");
+}
+
+void TraceHistory::add_trust_in_names(const AddSignal& add_if) const {
+  add_if(
+      reader_->header().table_refused > 0,
+      "table-full",
+      number(reader_->header().table_refused) + " stacks or names found no room and are not known");
   add_if(!reader_->table().damage().empty(), "table-damaged", reader_->table().damage());
   add_if(counts_.unknown_homes > 0,
          "unknown-homes",
          number(counts_.unknown_homes) +
-             " records name a stream or pool that found no room; they "
+             " records name a stream or pool that the table does not have; they "
              "count for the default one");
+  add_if(counts_.unknown_settings > 0,
+         "unknown-settings",
+         number(counts_.unknown_settings) +
+             " records of options name a text that the table does not have; the options before "
+             "them are used");
   add_if(counts_.unknown_kinds > 0,
          "unknown-kinds",
          number(counts_.unknown_kinds) +

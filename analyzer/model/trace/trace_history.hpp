@@ -61,14 +61,19 @@ class TraceHistory final : public History {
     std::uint64_t other_devices = 0;
     std::uint64_t failures_in_the_dark = 0;  ///< Where the heap is not known.
     std::uint64_t settings = 0;
-    std::uint64_t unknown_homes = 0;  ///< Streams or pools that the table has no room for.
+    std::uint64_t unknown_settings = 0;
+    std::uint64_t unknown_homes = 0;  ///< Streams or pools that the table does not have.
   };
   class FirstWalk;
 
   TraceHistory(trace::TraceReader reader, Recording& recording);
 
   void walk_once(Recording& recording, const trace::ReadProgress& progress);
+  using AddSignal = std::function<void(bool, const char*, const std::string&)>;
   void add_trust(Recording& recording) const;
+  void add_trust_in_heap(const AddSignal& add_if) const;
+  void add_trust_in_file(const AddSignal& add_if) const;
+  void add_trust_in_names(const AddSignal& add_if) const;
   void set_end(Recording& recording) const;
   /// The last record before which the heap is known.
   [[nodiscard]] std::uint64_t last_known() const;
@@ -86,7 +91,8 @@ class TraceHistory final : public History {
   std::uint64_t contradictions_ = 0;
   std::uint64_t first_contradiction_ = 0;
   std::vector<Dark> dark_;
-  std::string damage_;  ///< Of the first chunk that could not be read.
+  std::uint64_t damaged_chunks_ = 0;  ///< Of records, which could not be read.
+  std::string damage_;                ///< Of the first of them.
 };
 
 }  // namespace fragscope::model

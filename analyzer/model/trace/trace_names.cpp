@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <utility>
 
 namespace fragscope::model {
 namespace {
@@ -42,10 +44,13 @@ TraceNames::TraceNames(const trace::Table& table, Recording& recording) {
   // The recording's own ids end below the one that means "not known".
   const std::size_t pool_count = std::min<std::size_t>(table.count(trace::TableKind::kPool),
                                                        trace::kUnknownPool - std::size_t{1});
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint16_t> indexes{{{0, 0}, 0}};
   for (std::uint32_t id = 1; id <= pool_count; ++id) {
     const trace::TablePool pool = table.pool(id);
-    pools_.push_back(PoolIndex{static_cast<std::uint16_t>(recording.pools.size())});
-    recording.pools.push_back({pool.first, pool.second});
+    const auto next = static_cast<std::uint16_t>(recording.pools.size());
+    const auto [known, is_new] = indexes.try_emplace({pool.first, pool.second}, next);
+    pools_.push_back(PoolIndex{known->second});
+    if (is_new) recording.pools.push_back({pool.first, pool.second});
   }
 }
 

@@ -21,6 +21,9 @@ class TraceNames {
   /// 0 for an id that the table does not have.
   [[nodiscard]] std::int64_t stream(std::uint32_t id) const;
   [[nodiscard]] StackId stack(std::uint32_t id) const;
+  /// Whether the table has them, or they are 0.
+  [[nodiscard]] bool has_pool(std::uint16_t id) const { return id < pools_.size(); }
+  [[nodiscard]] bool has_stream(std::uint32_t id) const { return id < streams_.size(); }
 
  private:
   std::vector<StackId> stacks_{kNoStack};
