@@ -200,6 +200,15 @@ class IndependentReader(unittest.TestCase):
                     self.assertEqual(own["records"] + 1, own["end"] - own["first"])
                     self.check(drain(path))
 
+    def test_the_last_record_is_lost(self):
+        path = self.changed(
+            RUNS[0], "last", lambda data, slot, written: struct.pack_into("<Q", data, slot(written - 1), 0)
+        )
+        for each in path, drain(path):
+            own, other = self.check(each)
+            self.assertIsNone(own["heap"])
+            self.assertIn("end-not-known", [signal["signal"] for signal in other["trust"]])
+
     def test_a_kind_of_record_that_is_not_known(self):
         def change(data, slot, written):
             [limit, *_] = [number for number in range(written) if data[slot(number) + 54] == 14]
