@@ -166,7 +166,7 @@ Result<void> record(const RecordArguments& arguments) {
   }
   const auto is_gone = follow(*drain, arguments);
   if (!is_gone) return tl::unexpected(is_gone.error());
-  if (const auto ended = drain->finish(*is_gone); !ended) return ended;
+  if (auto ended = drain->finish(*is_gone); !ended) return ended;
 
   const trace::ReadCounts& counts = drain->counts();
   fmt::print(stderr,
