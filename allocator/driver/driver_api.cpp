@@ -69,7 +69,9 @@ Result<Api> load() {
   constexpr const char* kLibrary = "libcuda.so.1";
   void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    return failure(ErrorCode::kUnreadable, std::string("no CUDA driver: ") + dlerror());
+    // The answer is this thread's own.
+    const char* reason = dlerror();  // NOLINT(concurrency-mt-unsafe)
+    return failure(ErrorCode::kUnreadable, std::string("no CUDA driver: ") + reason);
   }
   Api api;
   Finder finder(library);

@@ -41,7 +41,7 @@ Refusal LiveDevice::refusal() const {
   return refusal;
 }
 
-bool LiveDevice::free(policy::Address address) {
+bool LiveDevice::give_back(policy::Address address) {
   const std::lock_guard lock(mutex_);
   return policy_.free(address);
 }

@@ -38,7 +38,7 @@ class LiveDevice {
                                          policy::StreamId stream,
                                          std::optional<Refusal>& refusal);
   /// False, with nothing done, if it was not handed out here.
-  [[nodiscard]] bool free(policy::Address address);
+  [[nodiscard]] bool give_back(policy::Address address);
   /// False if it was not handed out here.
   [[nodiscard]] bool record_stream(policy::Address address, policy::StreamId stream);
   void empty_cache();

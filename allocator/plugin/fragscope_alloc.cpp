@@ -57,9 +57,10 @@ extern "C" {
 void* fragscope_alloc(ssize_t size, int device, void* stream) {
   if (size == 0) return nullptr;
   const auto opened = LiveAllocator::instance().device(device);
-  if (!opened)
+  if (!opened) {
     throw OutOfMemory("fragscope: device " + std::to_string(device) +
                       " cannot be used: " + opened.error().message);
+  }
   std::optional<Refusal> refused;
   const Address address = (*opened)->allocate(
       static_cast<std::uint64_t>(size), std::bit_cast<StreamId>(stream), refused);
@@ -71,8 +72,9 @@ void fragscope_free(void* pointer, ssize_t /*size*/, int device, void* /*stream*
   if (pointer == nullptr) return;
   quietly([&] {
     LiveDevice* open = LiveAllocator::instance().find_open(device);
-    if (open != nullptr && open->free(std::bit_cast<Address>(pointer))) return;
-    with_owner(pointer, [](LiveDevice& owner, Address address) { return owner.free(address); });
+    if (open != nullptr && open->give_back(std::bit_cast<Address>(pointer))) return;
+    with_owner(pointer,
+               [](LiveDevice& owner, Address address) { return owner.give_back(address); });
   });
 }
 

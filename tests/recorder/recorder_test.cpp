@@ -39,7 +39,9 @@ class Recorder : public RecorderTest {
           << signal.signal << ": " << signal.effect;
     }
     std::size_t compared = 0;
-    for (const auto& [event, heap] : heaps) {
+    for (const auto& entry : heaps) {
+      const EventIndex event = entry.first;
+      const HeapText& heap = entry.second;
       if (event < back->history->first_event() || !back->history->is_known_before(event)) continue;
       back->history->visit_states_until(std::span(&event, 1),
                                         [&](EventIndex, const HeapState& state) {

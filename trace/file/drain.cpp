@@ -29,7 +29,7 @@ Header with_anchors(Header header, const ClockAnchor& last_clock) {
 
 Drain::Drain(std::span<const std::byte> memory, RingReader reader, TraceWriter writer)
     : memory_(memory)
-    , reader_(std::move(reader))
+    , reader_(reader)
     , writer_(std::move(writer)) {
   batch_.reserve(kBatchRecords);
 }
@@ -39,7 +39,7 @@ Result<Drain> Drain::begin(std::span<const std::byte> memory, ChunkCodec codec, 
   if (!reader) return tl::unexpected(std::move(reader.error()));
   auto writer = TraceWriter::begin(with_anchors(reader->header(), {}), codec, std::move(sink));
   if (!writer) return tl::unexpected(std::move(writer.error()));
-  return Drain(memory, std::move(*reader), std::move(*writer));
+  return Drain(memory, *reader, std::move(*writer));
 }
 
 Result<std::uint64_t> Drain::pump() {

@@ -48,7 +48,7 @@ Result<void> TraceWriter::add_records(std::span<const Record> records) {
   for (std::size_t at = 0; at < records.size(); at += kMost) {
     const auto part = records.subspan(at, std::min(kMost, records.size() - at));
     const std::uint64_t first = part.front().commit - 1;
-    const Result<void> added = add(ChunkKind::kRecords, first, std::as_bytes(part));
+    Result<void> added = add(ChunkKind::kRecords, first, std::as_bytes(part));
     if (!added) return added;
   }
   return {};
@@ -57,7 +57,7 @@ Result<void> TraceWriter::add_records(std::span<const Record> records) {
 Result<void> TraceWriter::add_table(std::span<const std::byte> bytes) {
   for (std::size_t at = 0; at < bytes.size(); at += kMostChunkBytes) {
     const auto part = bytes.subspan(at, std::min<std::size_t>(kMostChunkBytes, bytes.size() - at));
-    const Result<void> added = add(ChunkKind::kTable, table_bytes_, part);
+    Result<void> added = add(ChunkKind::kTable, table_bytes_, part);
     if (!added) return added;
     table_bytes_ += part.size();
   }
