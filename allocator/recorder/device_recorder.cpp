@@ -208,7 +208,8 @@ void DeviceRecorder::on_out_of_memory(const policy::AllocationFailure& failure,
 // The last whole keyframe must still be there when the next one is complete, however many blocks
 // there are by then: the deadline, to which written records and blocks add up.
 void DeviceRecorder::keyframe_if_due() {
-  if (policy_ == nullptr) return;
+  // In a forked child even to look would be a race with the threads that it lost.
+  if (policy_ == nullptr || !is_recording()) return;
   const std::uint64_t written = writer_.written();
   if (written >= next_keyframe_ || written + policy_->block_count() >= keyframe_deadline_) {
     keyframe();
