@@ -5,6 +5,7 @@
 #include "allocator/policy/device/simulated_device.hpp"
 #include "allocator/recorder/process_recorder.hpp"
 #include "tests/recorder/recorder_fixture.hpp"
+#include "tests/support/heap_counter.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -24,40 +24,10 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-namespace {
-
-std::size_t heap_allocations = 0;
-
-void* counted(std::size_t bytes) {
-  ++heap_allocations;
-  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  return counted(bytes);
-}
-void* operator new[](std::size_t bytes) {
-  return counted(bytes);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t /*bytes*/) noexcept {
-  std::free(memory);
-}
-
 namespace fragscope::recorder::test {
 namespace {
+
+using fragscope::test::heap_allocations;
 
 /// From now on this thread is ended by any system call but exit_group.
 bool forbid_system_calls() {
@@ -138,15 +108,15 @@ using RecordPath = RecorderTest;
 
 TEST_F(RecordPath, AllocatesNothingOnTheHeap) {
   Recorded recorded(directory());
-  const std::size_t before = heap_allocations;
+  const std::size_t before = heap_allocations();
   recorded.record_everything(5 * kCapacity);
-  EXPECT_EQ(heap_allocations, before);
+  EXPECT_EQ(heap_allocations(), before);
 }
 
 TEST_F(RecordPath, AnAllocationOnTheHeapWouldBeSeen) {
-  const std::size_t before = heap_allocations;
+  const std::size_t before = heap_allocations();
   const std::vector<int> some(10);
-  EXPECT_EQ(heap_allocations, before + 1);
+  EXPECT_EQ(heap_allocations(), before + 1);
 }
 
 TEST_F(RecordPath, MakesNoSystemCall) {

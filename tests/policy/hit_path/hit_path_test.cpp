@@ -1,46 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program of its own, since it counts every allocation on the heap.
 #include "tests/policy/policy_fixture.hpp"
+#include "tests/support/heap_counter.hpp"
 
-#include <cstdlib>
-#include <new>
 #include <random>
 #include <vector>
 
-namespace {
-
-std::size_t heap_allocations = 0;
-
-void* counted(std::size_t bytes) {
-  ++heap_allocations;
-  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  return counted(bytes);
-}
-void* operator new[](std::size_t bytes) {
-  return counted(bytes);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t /*bytes*/) noexcept {
-  std::free(memory);
-}
-
 namespace fragscope::policy::test {
 namespace {
+
+using fragscope::test::heap_allocations;
 
 using HitPath = PolicyTest;
 
@@ -74,16 +43,16 @@ TEST_F(HitPath, AllocatesNothingOnTheHeap) {
   Churn churn(policy());
   churn.run(2'000'000);  // Until the heap has reached its size.
   const auto segments = policy().statistics().num_device_alloc;
-  const std::size_t before = heap_allocations;
+  const std::size_t before = heap_allocations();
   churn.run(200'000);
-  EXPECT_EQ(heap_allocations, before);
+  EXPECT_EQ(heap_allocations(), before);
   EXPECT_EQ(policy().statistics().num_device_alloc, segments);
 }
 
 TEST_F(HitPath, AnAllocationOnTheHeapWouldBeSeen) {
-  const std::size_t before = heap_allocations;
+  const std::size_t before = heap_allocations();
   const std::vector<int> some(10);
-  EXPECT_EQ(heap_allocations, before + 1);
+  EXPECT_EQ(heap_allocations(), before + 1);
 }
 
 }  // namespace
