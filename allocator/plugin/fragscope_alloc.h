@@ -1,24 +1,21 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The allocator as a pair of C functions, for torch.cuda.memory.CUDAPluggableAllocator and anything
- * else that takes one:
- *
- *   allocator = torch.cuda.memory.CUDAPluggableAllocator(
- *       "libfragscope_alloc.so", "fragscope_alloc", "fragscope_free")
- *   torch.cuda.memory.change_current_allocator(allocator)
- *
- * The library finds the CUDA driver when it is first used; it needs neither PyTorch nor CUDA's own
- * libraries. Every function may be called from any thread. Options are those of
- * PYTORCH_CUDA_ALLOC_CONF, with PyTorch's meaning. Rings lie in FRAGSCOPE_RING_DIR, or /dev/shm.
- *
- * Failure. Callers of such a pair do not check what they get: PyTorch makes a tensor of whatever
- * pointer comes back. So fragscope_alloc never returns null for a request of more than 0 bytes: it
- * throws a C++ exception derived from std::bad_alloc, whose what() has PyTorch's own words for an
- * out-of-memory error, and where the trace lies. Python sees a RuntimeError with that text. Nothing
- * else is ever thrown, and no other function throws.
- */
-#ifndef FRAGSCOPE_ALLOC_H
-#define FRAGSCOPE_ALLOC_H
+// SPDX-License-Identifier: Apache-2.0
+// The allocator as a pair of C functions, for torch.cuda.memory.CUDAPluggableAllocator and anything
+// else that takes one:
+//
+//   allocator = torch.cuda.memory.CUDAPluggableAllocator(
+//       "libfragscope_alloc.so", "fragscope_alloc", "fragscope_free")
+//   torch.cuda.memory.change_current_allocator(allocator)
+//
+// The library finds the CUDA driver when it is first used; it needs neither PyTorch nor CUDA's own
+// libraries. Every function may be called from any thread. Options are those of
+// PYTORCH_CUDA_ALLOC_CONF, with PyTorch's meaning. Rings lie in FRAGSCOPE_RING_DIR, or /dev/shm.
+//
+// Failure. Callers of such a pair do not check what they get: PyTorch makes a tensor of whatever
+// pointer comes back. So fragscope_alloc never returns null for a request of more than 0 bytes: it
+// throws a C++ exception derived from std::bad_alloc, whose what() has PyTorch's own words for an
+// out-of-memory error, and where the trace lies. Python sees a RuntimeError with that text. Nothing
+// else is ever thrown, and no other function throws.
+#pragma once
 
 #include <stddef.h>
 
@@ -28,36 +25,34 @@
 extern "C" {
 #endif
 
-/* Memory of at least `size` bytes on the device, for work on `stream` (a cudaStream_t). Null for 0
- * bytes, and only for those. */
+// Memory of at least `size` bytes on the device, for work on `stream` (a cudaStream_t). Null for 0
+// bytes, and only for those.
 void* fragscope_alloc(ssize_t size, int device, void* stream);
 
-/* Gives it back; null does nothing, and so does what was not handed out here. `size` and `stream`
- * are not looked at: the block knows its own. */
+// Gives it back; null does nothing, and so does what was not handed out here. `size` and `stream`
+// are not looked at: the block knows its own.
 void fragscope_free(void* pointer, ssize_t size, int device, void* stream);
 
-/* The memory is used by work on `stream`, too, which its reuse has to wait for. */
+// The memory is used by work on `stream`, too, which its reuse has to wait for.
 void fragscope_record_stream(void* pointer, void* stream);
 
-/* Gives everything back to the driver that nobody uses, on all devices. */
+// Gives everything back to the driver that nobody uses, on all devices.
 void fragscope_empty_cache(void);
 
-/* At most this part of the device's memory (0 to 1) may be held. */
+// At most this part of the device's memory (0 to 1) may be held.
 void fragscope_memory_fraction(double fraction, int device);
 
-/* The segment that handed-out memory lies in; its size goes into `size`, where that is not null.
- * Null for what was not handed out here. */
+// The segment that handed-out memory lies in; its size goes into `size`, where that is not null.
+// Null for what was not handed out here.
 void* fragscope_base_alloc(void* pointer, size_t* size);
 
-/* Writes a mark into the trace of every device: a point (0), or where a stage begins (1) or ends
- * (2). */
+// Writes a mark into the trace of every device: a point (0), or where a stage begins (1) or ends
+// (2).
 void fragscope_mark(const char* text, int kind);
 
-/* Where the device's trace lies; the empty text if it is not recorded, or not used yet. */
+// Where the device's trace lies; the empty text if it is not recorded, or not used yet.
 const char* fragscope_ring_path(int device);
 
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* FRAGSCOPE_ALLOC_H */
