@@ -110,15 +110,12 @@ class TwoProcesses : public RingTest {
   }
 };
 
-// How much a fast reader sees depends on what else the machine does, so that it sees most is said
-// where it has a processor of its own: in the long run.
+// How much a fast reader sees depends on what else the machine does; a writer that does nothing but
+// write is faster than any reader.
 TEST_F(TwoProcesses, AFastReaderTakesOnlyWhatWasWrittenAndLosesCountOfNothing) {
   const ReadCounts counts = run(std::uint64_t{1} << 18, 0);
 
   EXPECT_GT(counts.records, 0U);
-  if (seconds() >= 60) {
-    EXPECT_GT(counts.records, counts.overwritten);
-  }
 }
 
 TEST_F(TwoProcesses, ASlowReaderLosesManyAndKnowsHowMany) {
