@@ -2,6 +2,7 @@
 // Writes the corpus of trace_fuzz into the folder named, the same in every build: small traces
 // whole, packed, cut, with gaps, and inputs of the form that the target calls structured.
 #include "tests/support/trace_builder.hpp"
+#include "tests/trace_file/some_trace.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +17,11 @@
 namespace {
 
 using fragscope::test::Bytes;
+using fragscope::test::kBase;
+using fragscope::test::kSegment;
 using fragscope::test::numbered;
 using fragscope::test::record;
+using fragscope::test::some_table;
 using fragscope::test::TableBuilder;
 using fragscope::test::trace_header;
 using fragscope::test::TraceBuilder;
@@ -25,20 +29,6 @@ using fragscope::trace::ChunkCodec;
 using fragscope::trace::ChunkHeader;
 using fragscope::trace::Record;
 using fragscope::trace::RecordKind;
-
-constexpr std::uint64_t kBase = 0x200000000000;
-constexpr std::uint64_t kSegment = std::uint64_t{2} << 20;
-
-TableBuilder some_table() {
-  TableBuilder table;
-  table.text("step");
-  table.text("train.py");
-  const std::uint32_t frames[] = {table.frame({1, 2, 12})};
-  table.stack(frames);
-  table.stream(0x55);
-  table.pool({1, 0});
-  return table;
-}
 
 std::vector<Record> some_records() {
   return {record(RecordKind::kSegmentAlloc, {kBase, kSegment, 0}),

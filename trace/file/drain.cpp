@@ -2,7 +2,6 @@
 #include "trace/file/drain.hpp"
 
 #include "trace/process/identity.hpp"
-#include "trace/ring/clock.hpp"
 
 #include <utility>
 
@@ -11,18 +10,13 @@ namespace {
 
 constexpr std::size_t kBatchRecords = std::size_t{1} << 16;
 
-/// The header with a second moment, without which a counter's rate is not known. A file that is
-/// never ended has only the one of its beginning.
-Header with_anchors(Header header, const ClockAnchor& last_clock) {
-  const bool is_ended = header.last_anchor.ticks != header.first_anchor.ticks;
-  if (is_ended) return header;
-  // The counter and the monotonic clock are the machine's own: any moment since will do.
-  if (header.process.boot_id == this_boot()) {
-    header.last_anchor = anchor_now(header.clock);
-  } else if (last_clock.ticks != 0) {
-    header.last_anchor = last_clock;
-  }
-  return header;
+/// The header with a second moment: on another machine that of the last record which has one. A
+/// file that is never ended has only the one of its beginning.
+Header with_anchors(const Header& header, const ClockAnchor& last_clock) {
+  Header known = with_second_moment(header);
+  const bool has_one = known.last_anchor.ticks != known.first_anchor.ticks;
+  if (!has_one && last_clock.ticks != 0) known.last_anchor = last_clock;
+  return known;
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/process/identity.hpp"
 
+#include "trace/ring/clock.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +15,6 @@
 #include <sys/random.h>
 
 namespace fragscope::trace {
-
 namespace {
 
 /// `process` as /proc names it.
@@ -30,6 +31,17 @@ std::optional<std::uint64_t> start_of_named(const std::string& process) {
     at = line.find(' ', at + 1);
   if (at == std::string::npos) return std::nullopt;
   return std::strtoull(line.c_str() + at, nullptr, 10);
+}
+
+std::array<char, 16> some_id() {
+  std::array<char, 16> id{};
+  if (getrandom(id.data(), id.size(), GRND_NONBLOCK) == static_cast<ssize_t>(id.size())) return id;
+  // Not random, but another one each time.
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  std::memcpy(id.data(), &now.tv_nsec, 8);
+  std::memcpy(id.data() + 8, &now.tv_sec, 8);
+  return id;
 }
 
 }  // namespace
@@ -49,21 +61,6 @@ std::array<char, 16> this_boot() {
   return id;
 }
 
-namespace {
-
-std::array<char, 16> some_id() {
-  std::array<char, 16> id{};
-  if (getrandom(id.data(), id.size(), GRND_NONBLOCK) == static_cast<ssize_t>(id.size())) return id;
-  // Not random, but another one each time.
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  std::memcpy(id.data(), &now.tv_nsec, 8);
-  std::memcpy(id.data() + 8, &now.tv_sec, 8);
-  return id;
-}
-
-}  // namespace
-
 ProcessIdentity this_process() {
   ProcessIdentity identity;
   identity.pid = static_cast<std::uint32_t>(getpid());
@@ -72,6 +69,15 @@ ProcessIdentity this_process() {
   identity.boot_id = this_boot();
   identity.random_id = some_id();
   return identity;
+}
+
+Header with_second_moment(Header header) {
+  const bool has_one = header.last_anchor.ticks != header.first_anchor.ticks;
+  // The counter and the monotonic clock are the machine's own: any moment since will do.
+  if (!has_one && header.process.boot_id == this_boot()) {
+    header.last_anchor = anchor_now(header.clock);
+  }
+  return header;
 }
 
 bool is_running(const ProcessIdentity& process) {

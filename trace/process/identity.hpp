@@ -21,6 +21,10 @@ namespace fragscope::trace {
 /// there is no such process.
 [[nodiscard]] std::optional<std::uint64_t> start_of(std::uint32_t pid);
 
+/// The header with a second moment of its clocks, without which a counter's rate is not known: if
+/// its writer left none, and this is the machine's start that it was written in, then now.
+[[nodiscard]] Header with_second_moment(Header header);
+
 /// Whether this very process runs, as far as this process's own pids reach: in another container it
 /// may, although this says no.
 [[nodiscard]] bool is_running(const ProcessIdentity& process);

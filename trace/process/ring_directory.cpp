@@ -53,19 +53,15 @@ Result<Header> read_header_of(int file, std::uint64_t bytes) {
 
 /// When the last record was written, as far as that can be told, in seconds since the Unix epoch:
 /// what is written through a mapping does not change the time of a file in memory.
-std::int64_t last_record_s(int file, Header header) {
+std::int64_t last_record_s(int file, const Header& header) {
   if (header.form != TraceForm::kRing || header.written == 0) return 0;
   Record record;
   const std::uint64_t slot = (header.written - 1) % header.record_capacity;
   const auto offset = static_cast<off_t>(header.record_offset + slot * header.record_bytes);
   if (::pread(file, &record, sizeof record, offset) != static_cast<ssize_t>(sizeof record))
     return 0;
-  const bool is_ended = header.last_anchor.ticks != header.first_anchor.ticks;
-  if (!is_ended && header.process.boot_id == this_boot()) {
-    header.last_anchor = anchor_now(header.clock);
-  }
   const std::uint64_t time_ns =
-      std::min(unix_ns_at(header, record.ticks), clock_ns(CLOCK_REALTIME));
+      std::min(unix_ns_at(with_second_moment(header), record.ticks), clock_ns(CLOCK_REALTIME));
   return static_cast<std::int64_t>(time_ns / 1'000'000'000U);
 }
 

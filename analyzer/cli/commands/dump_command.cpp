@@ -5,6 +5,7 @@
 #include "analyzer/ingest/byte_source.hpp"
 #include "analyzer/report/frame_text.hpp"
 #include "trace/file/trace_reader.hpp"
+#include "trace/format/header_text.hpp"
 #include "trace/ring/clock.hpp"
 
 #include <fmt/format.h>
@@ -80,9 +81,10 @@ std::string_view name_of(RecordKind kind) {
   return {};
 }
 
+/// As it may be shown on a terminal.
 template <std::size_t kSize>
-std::string text_of(const std::array<char, kSize>& field) {
-  return report::printable({field.data(), std::ranges::find(field, '\0')});
+std::string shown_text(const std::array<char, kSize>& field) {
+  return report::printable(trace::text_of(field));
 }
 
 /// One line for each record, with fields that keep their names and order.
@@ -107,14 +109,14 @@ class Dump {
                reader.first_record(),
                reader.end_record());
     fmt::print("# device_name=\"{}\" device_total={} library=\"{}\" torch=\"{}\"\n",
-               text_of(header_.device_name),
+               shown_text(header_.device_name),
                header_.device_total_bytes,
-               text_of(header_.library_version),
-               text_of(header_.torch_version));
+               shown_text(header_.library_version),
+               shown_text(header_.torch_version));
     fmt::print("# conf=\"{}\" command=\"{}\" reason=\"{}\"\n",
-               text_of(header_.conf),
-               shown(text_of(header_.command)),
-               text_of(header_.reason));
+               shown_text(header_.conf),
+               shown(shown_text(header_.command)),
+               shown_text(header_.reason));
     fmt::print("# dropped={} overwritten={} torn={} damaged={} table_refused={} failures={}\n",
                header_.dropped,
                header_.overwritten,

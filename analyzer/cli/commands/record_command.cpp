@@ -48,20 +48,18 @@ void ask_to_stop(int) {
   stop_asked = 1;
 }
 
-Error system_error(const std::string& path, const char* what) {
-  Error error;
-  error.code = ErrorCode::kUnreadable;
-  error.source = path;
-  error.message = fmt::format("{}: {}", what, std::generic_category().message(errno));
-  return error;
-}
-
 Error refusal(ErrorCode code, const std::string& path, std::string message) {
   Error error;
   error.code = code;
   error.source = path;
   error.message = std::move(message);
   return error;
+}
+
+Error system_error(const std::string& path, const char* what) {
+  return refusal(ErrorCode::kUnreadable,
+                 path,
+                 fmt::format("{}: {}", what, std::generic_category().message(errno)));
 }
 
 /// Makes room for the file at `path`. Nothing is shortened in place: what lies there may be a ring

@@ -3,6 +3,7 @@
 #include "analyzer/cli/output.hpp"
 #include "analyzer/recording/byte_size.hpp"
 #include "analyzer/report/frame_text.hpp"
+#include "trace/format/header_text.hpp"
 #include "trace/process/ring_directory.hpp"
 
 #include <fmt/format.h>
@@ -40,9 +41,10 @@ std::string_view name_of(const trace::RingEntry& ring) {
   return "unknown";
 }
 
+/// As it may be shown on a terminal.
 template <std::size_t kSize>
-std::string text_of(const std::array<char, kSize>& field) {
-  return report::printable({field.data(), std::ranges::find(field, '\0')});
+std::string shown_text(const std::array<char, kSize>& field) {
+  return report::printable(trace::text_of(field));
 }
 
 /// Records that are still there, of those that were written.
@@ -62,8 +64,8 @@ Json to_json(const trace::RingEntry& ring, bool redact) {
   const trace::Header& header = *ring.header;
   json["pid"] = header.process.pid;
   json["device"] = header.device;
-  json["device_name"] = text_of(header.device_name);
-  json["command"] = redact ? "(masked)" : text_of(header.command);
+  json["device_name"] = shown_text(header.device_name);
+  json["command"] = redact ? "(masked)" : shown_text(header.command);
   json["written_records"] = header.written;
   json["held_records"] = held_records(header);
   json["record_capacity"] = header.record_capacity;
@@ -71,7 +73,7 @@ Json to_json(const trace::RingEntry& ring, bool redact) {
   json["failures"] = header.failures;
   json["table_used_bytes"] = header.table_used;
   json["table_bytes"] = header.table_bytes;
-  const std::string reason = text_of(header.reason);
+  const std::string reason = shown_text(header.reason);
   json["reason"] = reason.empty() ? Json() : Json(reason);
   return json;
 }
@@ -91,9 +93,9 @@ void print_ring(const trace::RingEntry& ring, bool redact) {
              name_of(ring),
              header.process.pid,
              header.device,
-             header.device_name[0] == '\0' ? "" : " (" + text_of(header.device_name) + ")");
-  if (!redact && header.command[0] != '\0') fmt::print("  {}\n", text_of(header.command));
-  const std::string reason = text_of(header.reason);
+             header.device_name[0] == '\0' ? "" : " (" + shown_text(header.device_name) + ")");
+  if (!redact && header.command[0] != '\0') fmt::print("  {}\n", shown_text(header.command));
+  const std::string reason = shown_text(header.reason);
   if (!reason.empty()) fmt::print("  not recorded: {}\n", reason);
   fmt::print("  {} failed requests; {} records written, the last {} are there ({} % of the ring)\n",
              model::show_count(header.failures),

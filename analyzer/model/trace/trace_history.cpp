@@ -3,6 +3,7 @@
 
 #include "allocator/policy/conf/size_options.hpp"
 #include "trace/check.hpp"
+#include "trace/format/header_text.hpp"
 #include "trace/ring/clock.hpp"
 
 #include <algorithm>
@@ -27,10 +28,6 @@ bool continues(RecordKind before, RecordKind kind) {
 
 std::string number(std::uint64_t value) {
   return std::to_string(value);
-}
-
-std::string text_of(std::span<const char> field) {
-  return {field.begin(), std::ranges::find(field, '\0')};
 }
 
 void take_settings(std::string_view conf, Settings& settings) {
@@ -214,7 +211,7 @@ Result<std::unique_ptr<TraceHistory>> TraceHistory::open(std::span<const std::by
   auto reader = trace::TraceReader::open(bytes, progress);
   if (!reader) return tl::unexpected(std::move(reader.error()));
   if (reader->record_count() == 0) {
-    const std::string reason = text_of(reader->header().reason);
+    const std::string reason(trace::text_of(reader->header().reason));
     return failure(ErrorCode::kDamaged,
                    "the trace has no records" + (reason.empty() ? "" : ": " + reason));
   }
@@ -237,12 +234,12 @@ TraceHistory::TraceHistory(trace::TraceReader reader, Recording& recording)
     , device_(reader_->header().device) {
   const trace::Header& header = reader_->header();
   recording.kind = "trace";
-  const std::string library = text_of(header.library_version);
-  const std::string torch = text_of(header.torch_version);
+  const std::string library(trace::text_of(header.library_version));
+  const std::string torch(trace::text_of(header.torch_version));
   recording.writer = "fragscope" + (library.empty() ? "" : " " + library) +
                      (torch.empty() ? "" : " in PyTorch " + torch);
   recording.event_count = reader_->record_count();
-  take_settings(text_of(header.conf), recording.settings);
+  take_settings(trace::text_of(header.conf), recording.settings);
   if (header.device_total_bytes > 0) {
     recording.settings.device_total_bytes = header.device_total_bytes;
   }
@@ -403,7 +400,7 @@ void TraceHistory::add_trust_in_file(const AddSignal& add_if) const {
          number(reader_->cut_bytes()) + " bytes behind the end of the trace are left out");
   add_if(header.state == trace::TraceState::kUnrecorded,
          "recording-stopped",
-         "recording stopped before the program did: " + text_of(header.reason));
+         "recording stopped before the program did: " + std::string(trace::text_of(header.reason)));
   add_if(!reader_->is_complete(),
          "cut-short",
          "the file has no end; " + number(reader_->cut_bytes()) +
