@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/driver/driver_memory.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -75,6 +76,7 @@ DriverMemory::DriverMemory(const Api& api, const Device& device)
   if (api.device_get_attribute(&rdma, kRdmaAttribute, device.ordinal) == kSuccess && rdma != 0) {
     properties_.gpu_direct_rdma_capable = 1;  // As PyTorch does: NICs may read what it maps.
   }
+  access_.push_back({properties_.location});
 }
 
 bool DriverMemory::is_done(Status status) const {
@@ -108,8 +110,10 @@ bool DriverMemory::map(policy::Address address, std::uint64_t size, std::uint64_
   std::uint64_t mapped = 0;
   while (mapped < size && map_page(address + mapped, page_size))
     mapped += page_size;
-  const PageAccess access{properties_.location};
-  if (mapped == size && is_done(api_.mem_set_access(address, size, &access, 1))) return true;
+  if (mapped == size &&
+      is_done(api_.mem_set_access(address, size, access_.data(), access_.size()))) {
+    return true;
+  }
   if (mapped > 0) unmap(address, mapped);
   return false;
 }
@@ -122,6 +126,21 @@ bool DriverMemory::map_page(policy::Address address, std::uint64_t size) {
     return false;
   }
   pages_[address] = {handle, size};
+  return true;
+}
+
+bool DriverMemory::add_peer(DeviceHandle ordinal) {
+  const auto is_same = [ordinal](const PageAccess& access) {
+    return access.location.ordinal == ordinal;
+  };
+  if (std::ranges::any_of(access_, is_same)) return true;
+  const CurrentContext current(api_, device_.context);
+  PageAccess peer = access_.front();
+  peer.location.ordinal = ordinal;
+  for (const auto& [address, pages] : pages_) {
+    if (!is_done(api_.mem_set_access(address, pages.size, &peer, 1))) return false;
+  }
+  access_.push_back(peer);
   return true;
 }
 

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace fragscope::driver {
 
@@ -60,6 +61,9 @@ class DriverMemory final : public policy::DeviceMemory {
   void release(policy::Address address, std::uint64_t size) override;
   [[nodiscard]] policy::Capacity capacity() const override;
 
+  /// Makes pages readable from another device, those to come too. False: the driver says no.
+  [[nodiscard]] bool add_peer(DeviceHandle ordinal);
+
   /// What the driver said last, if that was neither success nor "out of memory".
   [[nodiscard]] Status last_error() const { return last_error_; }
 
@@ -75,6 +79,7 @@ class DriverMemory final : public policy::DeviceMemory {
   const Api& api_;
   const Device& device_;
   PageProperties properties_;
+  std::vector<PageAccess> access_;                     // of this device and its peers
   absl::flat_hash_map<policy::Address, Pages> pages_;  // by start
   mutable Status last_error_ = kSuccess;
 };

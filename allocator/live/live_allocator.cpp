@@ -1,56 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/live/live_allocator.hpp"
 
-#include "allocator/policy/conf/allocator_conf.hpp"
-
 #include <pthread.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
+#include <exception>
 #include <memory>
 #include <utility>
 
 namespace fragscope::live {
 namespace {
 
-policy::PolicyOptions options_of_environment() {
-  policy::PolicyOptions options;
-  // PyTorch itself says what is wrong with the variable; here the rest of it counts.
-  static_cast<void>(policy::apply_environment(
-      options.version,
-      [](const char* name) {
-        return std::getenv(name); /* NOLINT(concurrency-mt-unsafe) */
-      },
-      options.conf));
-  return options;
-}
-
-/// The command line, arguments separated by spaces.
-std::string command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  for (char& c : text)
-    c = c == '\0' ? ' ' : c;
-  while (text.ends_with(' '))
-    text.pop_back();
-  return text;
-}
-
-recorder::RecorderOptions recorder_options(const policy::PolicyOptions& options) {
-  recorder::RecorderOptions recorder;
-  recorder.conf = options.conf.last_text;
-  recorder.command = command_line();
-  recorder.library_version = FRAGSCOPE_VERSION;
-  return recorder;
-}
+thread_local std::string last_reason;
 
 }  // namespace
 
 LiveAllocator& LiveAllocator::instance() {
   static auto* const allocator = [] {
     // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): never destroyed
-    auto* made = new LiveAllocator();
+    auto* made = new LiveAllocator(LiveOptions::of_process());
     pthread_atfork([] { instance().lock_all(); },
                    [] { instance().unlock_all(); },
                    [] { instance().unlock_all(); });
@@ -61,9 +29,9 @@ LiveAllocator& LiveAllocator::instance() {
   return *allocator;
 }
 
-LiveAllocator::LiveAllocator()
-    : options_(options_of_environment())
-    , recorders_(recorder_options(options_)) {}
+LiveAllocator::LiveAllocator(const LiveOptions& options)
+    : options_(options.policy)
+    , recorders_(options.recorder) {}
 
 Result<LiveDevice*> LiveAllocator::device(int ordinal) {
   if (LiveDevice* open = find_open(ordinal)) return open;
@@ -81,18 +49,33 @@ Result<LiveDevice*> LiveAllocator::device(int ordinal) {
   return opened.release();
 }
 
-LiveDevice* LiveAllocator::find_open(int ordinal) const {
+LiveDevice* LiveAllocator::open(int ordinal) noexcept {
+  try {
+    const auto opened = device(ordinal);
+    if (opened) return *opened;
+    last_reason = opened.error().message;
+  } catch (const std::exception&) {
+    last_reason = "the host has no memory for the allocator's books";
+  }
+  return nullptr;
+}
+
+LiveDevice* LiveAllocator::find_open(int ordinal) const noexcept {
   if (ordinal < 0 || ordinal >= kMostDevices) return nullptr;
   return devices_[static_cast<std::size_t>(ordinal)].load(std::memory_order_acquire);
 }
 
+std::string_view LiveAllocator::reason() const noexcept {
+  return last_reason;
+}
+
 void LiveAllocator::lock_all() {
   opening_.lock();
-  visit_open([](LiveDevice& device) { device.mutex().lock(); });
+  visit_open([](LiveDevice& device) { device.lock(); });
 }
 
 void LiveAllocator::unlock_all() {
-  visit_open([](LiveDevice& device) { device.mutex().unlock(); });
+  visit_open([](LiveDevice& device) { device.unlock(); });
   opening_.unlock();
 }
 

@@ -3,7 +3,9 @@
 // everything of ours is gone. Thread-safe.
 #pragma once
 
+#include "allocator/engine/engine.hpp"
 #include "allocator/live/live_device.hpp"
+#include "allocator/live/live_options.hpp"
 #include "trace/result.hpp"
 
 #include <array>
@@ -13,21 +15,18 @@
 
 namespace fragscope::live {
 
-class LiveAllocator {
+class LiveAllocator final : public engine::Engine {
  public:
   static constexpr int kMostDevices = 64;
 
-  /// The process's own. The options come from PYTORCH_CUDA_ALLOC_CONF (or the other names PyTorch
-  /// reads), as PyTorch 2.15 takes them; what it refuses keeps its default.
+  /// The process's own, with `LiveOptions::of_process()` as they are at the first call.
   [[nodiscard]] static LiveAllocator& instance();
-
-  LiveAllocator(const LiveAllocator&) = delete;
-  LiveAllocator& operator=(const LiveAllocator&) = delete;
 
   /// The device, opened at the first call. Fails: no driver, no such device, the driver says no.
   [[nodiscard]] Result<LiveDevice*> device(int ordinal);
-  /// One that is open already, or null.
-  [[nodiscard]] LiveDevice* find_open(int ordinal) const;
+  [[nodiscard]] LiveDevice* open(int ordinal) noexcept override;
+  [[nodiscard]] LiveDevice* find_open(int ordinal) const noexcept override;
+  [[nodiscard]] std::string_view reason() const noexcept override;
 
   template <class Visit>
   void visit_open(Visit visit) const {
@@ -41,7 +40,7 @@ class LiveAllocator {
   void unlock_all();
 
  private:
-  LiveAllocator();
+  explicit LiveAllocator(const LiveOptions& options);
 
   policy::PolicyOptions options_;
   recorder::ProcessRecorder recorders_;

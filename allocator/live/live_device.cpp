@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// Handing out, taking back, and the settings; private pools and reports are in the file beside.
 #include "allocator/live/live_device.hpp"
 
+#include "allocator/live/guarded.hpp"
 #include "allocator/policy/inspect/out_of_memory_message.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace fragscope::live {
@@ -22,59 +25,118 @@ LiveDevice::LiveDevice(const driver::Api& api,
   recorder_->device_memory(memory_.capacity(), 0);
 }
 
+// --- Handing out and taking back. ----------------------------------------------------------------
+
 policy::Address LiveDevice::allocate(std::uint64_t bytes,
                                      policy::StreamId stream,
-                                     std::optional<Refusal>& refused) {
-  const std::lock_guard lock(mutex_);
-  events_.use(stream);
-  const policy::Block* block = policy_.allocate(bytes, stream);
-  if (block != nullptr) return block->address;
-  refused = refusal();
-  return 0;
+                                     engine::Refusal& refused) noexcept {
+  const policy::Address address = guarded(policy::Address{0}, [&]() -> policy::Address {
+    events_.use(stream);
+    if (const policy::Block* block = policy_.allocate(bytes, stream)) return block->address;
+    refused = refusal();
+    return 0;
+  });
+  if (address == 0 && refused.message.empty()) {
+    refused.message = "fragscope: the host has no memory for the allocator's books";
+  }
+  return address;
 }
 
-Refusal LiveDevice::refusal() const {
-  Refusal refusal{policy_.failure(), {}};
-  refusal.message =
-      policy::out_of_memory_message(refusal.failure, policy_.options(), device_.ordinal, {});
-  if (!ring_path_.empty()) refusal.message += "\nfragscope analyze " + ring_path_ + " says why.";
+engine::Refusal LiveDevice::refusal() const {
+  static thread_local std::string message;
+  const policy::AllocationFailure& failure = policy_.failure();
+  message = policy::out_of_memory_message(failure, policy_.options(), device_.ordinal, {});
+  if (!ring_path_.empty()) message += "\nfragscope analyze " + ring_path_ + " says why.";
+
+  engine::Refusal refusal;
+  using Kind = policy::AllocationFailure::Kind;
+  refusal.kind = failure.kind == Kind::kOutOfMemory        ? engine::Refusal::Kind::kOutOfMemory
+                 : failure.kind == Kind::kBeyondAnExbibyte ? engine::Refusal::Kind::kBeyondAnExbibyte
+                                                           : engine::Refusal::Kind::kRejected;
+  refusal.device_allocation = failure.device_allocation;
+  refusal.allocated_bytes =
+      static_cast<std::uint64_t>(policy_.statistics().allocated_bytes.all.current);
+  refusal.reserved_bytes = policy_.held_bytes();
+  refusal.capacity = failure.capacity;
+  refusal.limit_bytes = failure.limit_bytes;
+  refusal.message = message;
   return refusal;
 }
 
-bool LiveDevice::give_back(policy::Address address) {
-  const std::lock_guard lock(mutex_);
-  return policy_.free(address);
+bool LiveDevice::give_back(policy::Address address) noexcept {
+  return guarded(false, [&] { return policy_.free(address); });
 }
 
-bool LiveDevice::record_stream(policy::Address address, policy::StreamId stream) {
-  const std::lock_guard lock(mutex_);
-  policy::Block* block = policy_.find(address);
-  if (block != nullptr) policy_.record_stream(*block, stream);
-  return block != nullptr;
-}
-
-void LiveDevice::empty_cache() {
-  const std::lock_guard lock(mutex_);
-  static_cast<void>(policy_.empty_cache());
-}
-
-void LiveDevice::set_memory_fraction(double fraction) {
-  const std::lock_guard lock(mutex_);
-  policy_.set_memory_fraction(fraction);
+bool LiveDevice::record_stream(policy::Address address, policy::StreamId stream) noexcept {
+  return guarded(false, [&] {
+    policy::Block* block = policy_.find(address);
+    if (block != nullptr) policy_.record_stream(*block, stream);
+    return block != nullptr;
+  });
 }
 
 std::optional<std::pair<policy::Address, std::uint64_t>> LiveDevice::base_of(
-    policy::Address address) {
-  const std::lock_guard lock(mutex_);
-  const policy::Block* block = policy_.find(address);
-  if (block == nullptr) return std::nullopt;
-  while (block->prev != nullptr)
-    block = block->prev;
-  std::uint64_t size = 0;
-  for (const policy::Block* at = block; at != nullptr; at = at->next)
-    size += at->size;
-  return std::pair(block->address, size);
+    policy::Address address) noexcept {
+  using Base = std::optional<std::pair<policy::Address, std::uint64_t>>;
+  return guarded(Base{}, [&]() -> Base {
+    const policy::Block* block = policy_.find(address);
+    if (block == nullptr) return std::nullopt;
+    while (block->prev != nullptr)
+      block = block->prev;
+    std::uint64_t size = 0;
+    for (const policy::Block* at = block; at != nullptr; at = at->next)
+      size += at->size;
+    return std::pair(block->address, size);
+  });
 }
+
+// --- Settings. -----------------------------------------------------------------------------------
+
+bool LiveDevice::empty_cache(policy::PoolId pool) noexcept {
+  return guarded(false, [&] { return policy_.empty_cache(pool); });
+}
+
+void LiveDevice::set_settings(const engine::Settings& settings) noexcept {
+  guarded([&] {
+    policy::PolicyOptions options = policy_.options();
+    policy::AllocatorConf& conf = options.conf;
+    const bool is_new_text = conf.last_text != settings.text;
+    conf.rules = settings.rules;
+    conf.garbage_collection_threshold = settings.garbage_collection_threshold;
+    conf.per_process_memory_fraction = settings.per_process_memory_fraction;
+    conf.graph_capture_record_stream_reuse = settings.graph_capture_record_stream_reuse;
+    conf.throw_on_cudamalloc_oom = settings.throw_on_cudamalloc_oom;
+    conf.last_text = settings.text;
+    policy_.set_options(options);
+    if (recorder_ != nullptr && is_new_text) recorder_->settings(settings.text);
+  });
+}
+
+void LiveDevice::set_memory_fraction(double fraction) noexcept {
+  guarded([&] { policy_.set_memory_fraction(fraction); });
+}
+
+double LiveDevice::memory_fraction() noexcept {
+  return guarded(1.0, [&] {
+    const auto limit = policy_.limit();
+    const std::uint64_t total = device_.total_bytes;
+    return limit ? static_cast<double>(*limit) / static_cast<double>(total) : 1.0;
+  });
+}
+
+void LiveDevice::set_reclaim(std::function<bool()> reclaim) noexcept {
+  guarded([&] { policy_.set_reclaim(std::move(reclaim)); });
+}
+
+bool LiveDevice::has_expandable_segments() noexcept {
+  return guarded(false, [&] { return policy_.has_expandable_segments(); });
+}
+
+bool LiveDevice::add_peer(int ordinal) noexcept {
+  return guarded(false, [&] { return memory_.add_peer(ordinal); });
+}
+
+// --- The trace. ----------------------------------------------------------------------------------
 
 void LiveDevice::mark(std::string_view text, recorder::MarkKind kind) {
   const std::lock_guard lock(mutex_);
@@ -84,6 +146,20 @@ void LiveDevice::mark(std::string_view text, recorder::MarkKind kind) {
 void LiveDevice::end_recording() {
   const std::lock_guard lock(mutex_);
   if (recorder_ != nullptr) recorder_->end();
+}
+
+void LiveDevice::listen(engine::Listener* listener) noexcept {
+  guarded([&] {
+    policy_.set_observer(recorder_);
+    teller_.reset();
+    if (listener == nullptr) return;
+    teller_.emplace(recorder_, *listener);
+    policy_.set_observer(&*teller_);
+  });
+}
+
+void LiveDevice::locked(const std::function<void()>& action) noexcept {
+  guarded([&] { action(); });
 }
 
 }  // namespace fragscope::live

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One device's allocator at work: the policy over the driver's memory, recorded, behind one lock.
-// What every way into PyTorch shares. Thread-safe.
+// What every way into PyTorch shares.
 #pragma once
 
 #include "allocator/driver/driver_api.hpp"
 #include "allocator/driver/driver_events.hpp"
 #include "allocator/driver/driver_memory.hpp"
+#include "allocator/engine/engine.hpp"
+#include "allocator/live/event_teller.hpp"
 #include "allocator/policy/caching_policy.hpp"
 #include "allocator/recorder/process_recorder.hpp"
 
@@ -17,47 +19,72 @@
 
 namespace fragscope::live {
 
-/// A request that was refused: what happened, and the message with PyTorch's words.
-struct Refusal {
-  policy::AllocationFailure failure;
-  std::string message;
-};
-
-class LiveDevice {
+class LiveDevice final : public engine::Device {
  public:
   /// `api` and `recorders` outlive this. Unrecorded if there is no ring to be had.
   LiveDevice(const driver::Api& api,
              driver::Device device,
              const policy::PolicyOptions& options,
              recorder::ProcessRecorder& recorders);
-  LiveDevice(const LiveDevice&) = delete;
-  LiveDevice& operator=(const LiveDevice&) = delete;
 
-  /// Memory of at least `bytes` (not 0) for work on `stream`; 0 and the reason if there is none.
   [[nodiscard]] policy::Address allocate(std::uint64_t bytes,
                                          policy::StreamId stream,
-                                         std::optional<Refusal>& refusal);
-  /// False, with nothing done, if it was not handed out here.
-  [[nodiscard]] bool give_back(policy::Address address);
-  /// False if it was not handed out here.
-  [[nodiscard]] bool record_stream(policy::Address address, policy::StreamId stream);
-  void empty_cache();
-  void set_memory_fraction(double fraction);
-  /// The segment that the address lies in, and its size; none if it was not handed out here.
+                                         engine::Refusal& refusal) noexcept override;
+  [[nodiscard]] bool give_back(policy::Address address) noexcept override;
+  [[nodiscard]] bool record_stream(policy::Address address,
+                                   policy::StreamId stream) noexcept override;
   [[nodiscard]] std::optional<std::pair<policy::Address, std::uint64_t>> base_of(
-      policy::Address address);
+      policy::Address address) noexcept override;
+
+  bool empty_cache(policy::PoolId pool) noexcept override;
+  void set_settings(const engine::Settings& settings) noexcept override;
+  void set_memory_fraction(double fraction) noexcept override;
+  [[nodiscard]] double memory_fraction() noexcept override;
+  void set_reclaim(std::function<bool()> reclaim) noexcept override;
+  [[nodiscard]] bool has_expandable_segments() noexcept override;
+  [[nodiscard]] bool add_peer(int ordinal) noexcept override;
+
+  void create_pool(policy::PoolId pool, policy::DeviceMemory* source) noexcept override;
+  void begin_allocate_to_pool(policy::PoolId pool,
+                              std::function<bool(policy::StreamId)> filter) noexcept override;
+  [[nodiscard]] bool end_allocate_to_pool(policy::PoolId pool) noexcept override;
+  [[nodiscard]] bool release_pool(policy::PoolId pool) noexcept override;
+  [[nodiscard]] std::uint32_t pool_use_count(policy::PoolId pool) noexcept override;
+  [[nodiscard]] bool set_use_on_oom(policy::PoolId pool, bool use_on_oom) noexcept override;
+  [[nodiscard]] bool set_no_split(policy::PoolId pool, bool no_split) noexcept override;
+  void begin_capture() noexcept override;
+  void end_capture() noexcept override;
+  [[nodiscard]] bool has_live_blocks(policy::PoolId pool,
+                                     const std::unordered_set<void*>& expected) noexcept override;
+  [[nodiscard]] std::optional<policy::PoolState> pool_state(policy::PoolId pool) noexcept override;
+  [[nodiscard]] policy::RestoredPool restore_pool(const policy::PoolState& state) noexcept override;
+
+  [[nodiscard]] policy::Statistics statistics() noexcept override;
+  void reset_peaks() noexcept override;
+  void reset_accumulated() noexcept override;
+  [[nodiscard]] std::vector<policy::SegmentSnapshot> snapshot() noexcept override;
+  [[nodiscard]] policy::Capacity capacity() noexcept override;
+  [[nodiscard]] std::uint64_t largest_free_block() noexcept override;
+
+  void listen(engine::Listener* listener) noexcept override;
+  void locked(const std::function<void()>& action) noexcept override;
+
   void mark(std::string_view text, recorder::MarkKind kind);
   /// The process ends; what comes now is not recorded any more.
   void end_recording();
-
   /// Empty if the device is not recorded.
   [[nodiscard]] const std::string& ring_path() const { return ring_path_; }
 
-  /// Held while a process forks, so that a child finds the books whole.
-  [[nodiscard]] std::mutex& mutex() { return mutex_; }
+  // Held while a process forks, so that a child finds the books whole.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
 
  private:
-  [[nodiscard]] Refusal refusal() const;
+  [[nodiscard]] engine::Refusal refusal() const;
+  template <class Body, class Value>
+  Value guarded(Value otherwise, Body body) noexcept;
+  template <class Body>
+  void guarded(Body body) noexcept;
 
   driver::Device device_;
   driver::DriverMemory memory_;
@@ -65,7 +92,9 @@ class LiveDevice {
   recorder::DeviceRecorder* recorder_;
   std::string ring_path_;
   policy::CachingPolicy policy_;
-  std::mutex mutex_;
+  std::optional<EventTeller> teller_;
+  // A listener asks while it is told, and memory may be given back while a request is served.
+  std::recursive_mutex mutex_;
 };
 
 }  // namespace fragscope::live

@@ -2,18 +2,19 @@
 #include "allocator/plugin/fragscope_alloc.h"
 
 #include "allocator/live/live_allocator.hpp"
+#include "allocator/live/live_options.hpp"
 
 #include <bit>
 #include <exception>
 #include <memory>
 #include <new>
-#include <optional>
 #include <string>
 #include <utility>
 
 using fragscope::live::LiveAllocator;
+using fragscope::engine::Refusal;
 using fragscope::live::LiveDevice;
-using fragscope::live::Refusal;
+using fragscope::live::LiveOptions;
 using fragscope::policy::Address;
 using fragscope::policy::StreamId;
 using fragscope::recorder::MarkKind;
@@ -61,10 +62,10 @@ void* fragscope_alloc(ssize_t size, int device, void* stream) {
     throw OutOfMemory("fragscope: device " + std::to_string(device) +
                       " cannot be used: " + opened.error().message);
   }
-  std::optional<Refusal> refused;
+  Refusal refusal;
   const Address address = (*opened)->allocate(
-      static_cast<std::uint64_t>(size), std::bit_cast<StreamId>(stream), refused);
-  if (refused) throw OutOfMemory(std::move(refused->message));
+      static_cast<std::uint64_t>(size), std::bit_cast<StreamId>(stream), refusal);
+  if (address == 0) throw OutOfMemory(std::string(refusal.message));
   return std::bit_cast<void*>(address);
 }
 
@@ -88,7 +89,7 @@ void fragscope_record_stream(void* pointer, void* stream) {
 
 void fragscope_empty_cache(void) {
   quietly([] {
-    LiveAllocator::instance().visit_open([](LiveDevice& device) { device.empty_cache(); });
+    LiveAllocator::instance().visit_open([](LiveDevice& device) { device.empty_cache({}); });
   });
 }
 
@@ -119,6 +120,25 @@ void fragscope_mark(const char* text, int kind) {
     LiveAllocator::instance().visit_open(
         [&](LiveDevice& device) { device.mark(text, static_cast<MarkKind>(kind)); });
   });
+}
+
+const char* fragscope_configure(const char* name, const char* value) {
+  static thread_local std::string wrong;
+  if (name == nullptr || value == nullptr) return "expected a name and a value";
+  try {
+    wrong = LiveOptions::of_process().set(name, value);
+  } catch (const std::exception&) {
+    return "the host has no memory";
+  }
+  return wrong.empty() ? nullptr : wrong.c_str();
+}
+
+void* fragscope_engine(void) {
+  try {
+    return static_cast<fragscope::engine::Engine*>(&LiveAllocator::instance());
+  } catch (const std::exception&) {
+    return nullptr;
+  }
 }
 
 const char* fragscope_ring_path(int device) {

@@ -50,6 +50,18 @@ void* fragscope_base_alloc(void* pointer, size_t* size);
 // (2).
 void fragscope_mark(const char* text, int kind);
 
+// Sets an option, before the library is first used for anything else. Null, or what is wrong: the
+// text is this thread's until its next call. Names and values:
+//   ring_bytes      size of the records of a ring, 65536 to 2^40
+//   directory       where rings are made
+//   torch_version   of the PyTorch that runs, such as 2.15.0: whose rules to follow
+//   conf            PyTorch's options as they stand in the trace
+const char* fragscope_configure(const char* name, const char* value);
+
+// The allocator as C++ sees it: a fragscope::engine::Engine (allocator/engine/engine.hpp), for code
+// of the same version of this library. Null if the host has no memory.
+void* fragscope_engine(void);
+
 // Where the device's trace lies; the empty text if it is not recorded, or not used yet.
 const char* fragscope_ring_path(int device);
 

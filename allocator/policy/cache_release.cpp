@@ -8,45 +8,51 @@
 
 namespace fragscope::policy {
 
-bool CachingPolicy::empty_cache() {
+bool CachingPolicy::empty_cache(PoolId pool) {
   if (options_.version == TorchVersion::kTorch26 && is_capturing()) {
     ++statistics_.num_sync_all_streams;  // It counts before it checks.
     return false;
   }
   count_rule(Rule::kEmptyCache);
-  release_cached();
+  release_cached(pool);
   return true;
 }
 
-void CachingPolicy::wait_for_events() {
+// All events, or those of one pool's blocks.
+void CachingPolicy::wait_for_events(const PrivatePool* only) {
   ++statistics_.num_sync_all_streams;
   insert_deferred_events();
   for (auto& [stream, events] : pending_) {
-    for (const PendingEvent& pending : events) {
+    std::erase_if(events, [&](const PendingEvent& pending) {
+      if (only != nullptr && pending.block->pool->owner() != only) return false;
       events_.wait(pending.event);
       if (--pending.block->open_events == 0) complete_free(*pending.block);
-    }
+      return true;
+    });
   }
-  pending_.clear();
+  std::erase_if(pending_, [](const auto& queue) { return queue.second.empty(); });
 }
 
-void CachingPolicy::release_cached() {
+// Everything, or what one private pool has.
+void CachingPolicy::release_cached(PoolId only) {
   const std::uint64_t held_before = held_bytes_;
   const std::int64_t count_before = statistics_.num_device_free;
-  if (is_capturing()) {
+  const bool is_for_all = only == PoolId{};
+  if (is_for_all && is_capturing()) {
     count_rule(Rule::kKeepDefaultInCapture);
-  } else {
+  } else if (is_for_all) {
     wait_for_events();
     release_blocks(large_);
     release_blocks(small_);
   }
   for (auto pool = private_pools_.begin(); pool != private_pools_.end();) {
     PrivatePool& owner = *pool->second;
-    if (owner.use_count > 0) {
+    if (owner.use_count > 0 || (!is_for_all && owner.id != only)) {
       count_rule(Rule::kKeepUsedPool);
       ++pool;
       continue;
     }
+    if (!is_for_all) wait_for_events(&owner);
     count_rule(Rule::kReleaseFreeablePool);
     release_blocks(owner.small);
     release_blocks(owner.large);

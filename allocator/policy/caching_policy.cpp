@@ -70,6 +70,7 @@ Block* CachingPolicy::allocate(std::uint64_t bytes, StreamId stream) {
   }
 
   Block* block = find_free(request);
+  if (block == nullptr && reclaim_ && reclaim_()) block = find_free(request);
   if (block == nullptr) block = serve_miss(request);
   if (block == nullptr) {
     if (is_rejected_) {
@@ -79,7 +80,7 @@ Block* CachingPolicy::allocate(std::uint64_t bytes, StreamId stream) {
     }
     return nullptr;
   }
-  return &hand_out(*block, request);
+  return &hand_out(*block, request, is_to_split(*block, request));
 }
 
 PrivatePool* CachingPolicy::private_pool_for(StreamId stream) {
@@ -181,19 +182,28 @@ Block& CachingPolicy::split(Block& block, std::uint64_t size) {
   return front;
 }
 
-// `found` is free, in its pool's set, or a new segment, in none.
-Block& CachingPolicy::hand_out(Block& found, const Request& request) {
-  BlockPool& pool = *found.pool;
+bool CachingPolicy::is_to_split(const Block& block, const Request& request) const {
+  const BlockPool& pool = *block.pool;
+  const SizeRules& rules = options_.conf.rules;
   const bool may_split = pool.owner() == nullptr || !pool.owner()->no_split;
   const bool fine_split = pool.size_class() == SizeClass::kSmall || request.expandable;
-  Block* block = &found;
-  if (may_split && should_split(found.size, request.size, fine_split, options_.conf.rules)) {
+  if (may_split && should_split(block.size, request.size, fine_split, rules)) {
     count_rule(fine_split ? Rule::kSplitFine : Rule::kSplitLarge);
+    return true;
+  }
+  count_rule(!may_split                            ? Rule::kNoSplit
+             : request.size < rules.max_split_size ? Rule::kKeptWhole
+                                                   : Rule::kOversizeUnsplit);
+  return false;
+}
+
+// `found` is free, in its pool's set, or a new segment, in none.
+Block& CachingPolicy::hand_out(Block& found, const Request& request, bool splits) {
+  BlockPool& pool = *found.pool;
+  Block* block = &found;
+  if (splits) {
     block = &split(found, request.size);
   } else {
-    count_rule(!may_split                                          ? Rule::kNoSplit
-               : request.size < options_.conf.rules.max_split_size ? Rule::kKeptWhole
-                                                                   : Rule::kOversizeUnsplit);
     if (found.is_linked()) pool.erase_free(found);
     if (found.is_split()) count_inactive(found, -1, -static_cast<std::int64_t>(found.size));
   }
@@ -498,6 +508,14 @@ void CachingPolicy::count_inactive(const Block& block, std::int64_t blocks, std:
   if (block.expandable != nullptr) return;
   statistics_.inactive_split.change(block.pool->size_class(), blocks);
   statistics_.inactive_split_bytes.change(block.pool->size_class(), bytes);
+}
+
+std::uint64_t CachingPolicy::largest_free_block() const {
+  std::uint64_t largest = 0;
+  visit_blocks([&largest](const Block& block) {
+    if (block.mapped && block.is_free()) largest = std::max(largest, block.size);
+  });
+  return largest;
 }
 
 std::vector<const Block*> CachingPolicy::blocks() const {

@@ -13,6 +13,7 @@
 #include "allocator/policy/conf/allocator_conf.hpp"
 #include "allocator/policy/conf/torch_version.hpp"
 #include "allocator/policy/device/device_memory.hpp"
+#include "allocator/policy/inspect/pool_state.hpp"
 #include "allocator/policy/size_rules.hpp"
 #include "allocator/policy/statistics.hpp"
 
@@ -25,6 +26,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -92,9 +94,10 @@ class CachingPolicy {
   /// The block is used by work on `stream` too, which its reuse has to wait for.
   void record_stream(Block& block, StreamId stream);
 
-  /// Gives everything back that nobody uses (torch.cuda.empty_cache). False, with nothing done, if
-  /// PyTorch refuses it: up to 2.9, while a capture is underway or requests are routed to a pool.
-  [[nodiscard]] bool empty_cache();
+  /// Gives everything back that nobody uses (torch.cuda.empty_cache), or of one private pool alone.
+  /// False, with nothing done, if PyTorch refuses it: up to 2.9, while a capture is underway or
+  /// requests are routed to a pool.
+  [[nodiscard]] bool empty_cache(PoolId pool = {});
 
   /// set_per_process_memory_fraction (0 to 1): a limit on what is held from the device. 1 means
   /// none; up to 2.9 it is a limit too, and there is no way back to none.
@@ -103,6 +106,11 @@ class CachingPolicy {
   void set_limit(std::optional<std::uint64_t> bytes);
   [[nodiscard]] std::optional<std::uint64_t> limit() const { return limit_; }
   void set_options(const PolicyOptions& options) { options_ = options; }
+  /// What is called where no free block serves a request, before the device is asked; true if it
+  /// freed something, and the search is done once more. It may call `free`.
+  void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
+  /// Null: nobody.
+  void set_observer(Observer* observer) { observer_ = observer; }
   /// Expandable segments that the stream gets from now on reserve what the options say for this
   /// class; an empty one takes the tag away.
   void set_reserve_class(StreamId stream, std::string reserve_class);
@@ -122,6 +130,15 @@ class CachingPolicy {
   bool release_pool(PoolId id);
   bool set_use_on_oom(PoolId id, bool use_on_oom);
   bool set_no_split(PoolId id, bool no_split);
+  /// 0 for one that is not known.
+  [[nodiscard]] std::uint32_t pool_use_count(PoolId id) const;
+  /// Whether exactly the blocks at these addresses are handed out of the pool.
+  [[nodiscard]] bool has_live_blocks(PoolId id, const std::unordered_set<Address>& expected);
+  /// How its blocks lie; none if it is not known or has no user.
+  [[nodiscard]] std::optional<PoolState> pool_state(PoolId id);
+  /// Frees what is handed out of the pool and makes its blocks lie as they did. Segments that it got
+  /// since then stay, free. Stops at the first thing that does not fit.
+  [[nodiscard]] RestoredPool restore_pool(const PoolState& state);
 
   /// Where the current stream is in a capture no event is asked for, and the default pool gives
   /// back oversize blocks and garbage only.
@@ -134,6 +151,9 @@ class CachingPolicy {
   [[nodiscard]] Statistics& statistics() { return statistics_; }
   /// Everything held from the device, in bytes.
   [[nodiscard]] std::uint64_t held_bytes() const { return held_bytes_; }
+  [[nodiscard]] bool has_expandable_segments() const { return !expandable_.empty(); }
+  /// In any pool; 0 if there is none. Cost: linear in the free blocks.
+  [[nodiscard]] std::uint64_t largest_free_block() const;
 
   /// Every block, also free and unmapped ones, by address. Cost: linear; for snapshots and checks.
   [[nodiscard]] std::vector<const Block*> blocks() const;
@@ -182,7 +202,8 @@ class CachingPolicy {
   [[nodiscard]] Block* new_segment(const Request& request);
   [[nodiscard]] bool is_over_limit(std::uint64_t more_bytes) const;
   [[nodiscard]] bool is_rejected(const Request& request) const;
-  Block& hand_out(Block& block, const Request& request);
+  [[nodiscard]] bool is_to_split(const Block& block, const Request& request) const;
+  Block& hand_out(Block& block, const Request& request, bool splits);
   Block& split(Block& block, std::uint64_t size);
   void report_failure(const Request& request);
   void report_rejection(const Request& request);
@@ -201,14 +222,20 @@ class CachingPolicy {
   /// capture (up to 2.9: any is, or a scope is open).
   [[nodiscard]] bool is_capturing() const;
   void process_events();
-  void wait_for_events();
+  void wait_for_events(const PrivatePool* only = nullptr);
 
   // Giving memory back.
   [[nodiscard]] bool release_oversize(const Request& request);
-  void release_cached();
+  void release_cached(PoolId only = {});
   void release_blocks(BlockPool& pool);
   void release_segment(Block& block);
   void collect_garbage();
+
+  // Checkpoints of private pools.
+  [[nodiscard]] std::vector<Block*> first_blocks(const PrivatePool& pool);
+  void restore_segment(Block& first,
+                       const std::vector<BlockState>& segment,
+                       RestoredPool& restored);
 
   // Expandable segments.
   [[nodiscard]] Block* grow(const Request& request);
@@ -246,6 +273,7 @@ class CachingPolicy {
   std::uint64_t segments_made_ = 0;
   Statistics statistics_;
   AllocationFailure failure_;
+  std::function<bool()> reclaim_;
   bool is_rejected_ = false;  // an attempt of the last miss, by throw_on_cudamalloc_oom
 };
 

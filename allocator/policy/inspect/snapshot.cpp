@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/policy/inspect/snapshot.hpp"
 
+#include "allocator/policy/caching_policy.hpp"
+
 namespace fragscope::policy {
 namespace {
 
@@ -10,6 +12,7 @@ void append(const Block& block, SegmentSnapshot& segment) {
   added.requested_size = block.requested_size;
   added.is_allocated = block.allocated;
   added.is_active = !block.is_free();
+  if (block.is_free()) added.lookups = block.pool->lookups() - block.lookups_at_free;
   segment.total_size += block.size;
   if (added.is_allocated) segment.allocated_size += block.size;
   if (!added.is_active) return;
@@ -27,6 +30,7 @@ std::vector<SegmentSnapshot> snapshot(const CachingPolicy& policy) {
       SegmentSnapshot& segment = segments.emplace_back();
       segment.address = block->address;
       segment.stream = block->stream;
+      segment.number = block->segment_number;
       segment.size_class = block->pool->size_class();
       if (block->pool->owner() != nullptr) segment.pool = block->pool->owner()->id;
       segment.is_expandable = block->expandable != nullptr;

@@ -2,18 +2,22 @@
 // What a policy holds, as torch.cuda.memory_snapshot() shows it.
 #pragma once
 
-#include "allocator/policy/caching_policy.hpp"
+#include "allocator/policy/device/device_memory.hpp"
+#include "allocator/policy/statistics.hpp"
 
 #include <cstdint>
 #include <vector>
 
 namespace fragscope::policy {
 
+class CachingPolicy;
+
 struct BlockSnapshot {
   std::uint64_t size = 0;
   std::uint64_t requested_size = 0;  ///< Of an inactive block: of its last holder, or 0.
   bool is_allocated = false;
   bool is_active = false;  ///< Allocated, or freed and still waiting for other streams.
+  std::uint64_t lookups = 0;  ///< Of its pool since it became free; 0 for any other.
 };
 
 /// A plain segment, or one contiguous mapped range of an expandable one. Sizes are bytes.
@@ -24,6 +28,7 @@ struct SegmentSnapshot {
   std::uint64_t allocated_size = 0;
   std::uint64_t active_size = 0;
   StreamId stream = 0;
+  std::uint64_t number = 0;  ///< Counts segments in the order they were obtained.
   SizeClass size_class = SizeClass::kSmall;
   PoolId pool;
   bool is_expandable = false;
