@@ -94,6 +94,7 @@ engine::Device& DropinAllocator::open(DeviceIndex device) {
   opened->set_settings(settings_.take());
   opened->set_reclaim(run_free_memory_callbacks);
   if (history(device).is_needed()) opened->listen(&history(device));
+  only_device_ = ++open_count_ == 1 ? device : -1;
   place.store(opened, std::memory_order_release);
   return *opened;
 }
@@ -213,8 +214,6 @@ bool DropinAllocator::give_back(void* pointer) {
   if (const c10::impl::PyInterpreter* trace = c10::impl::GPUTrace::get_trace()) [[unlikely]] {
     (*trace)->trace_gpu_memory_deallocation(c10::kCUDA, std::bit_cast<std::uintptr_t>(pointer));
   }
-  // A thread mostly gives back to the device that it did before.
-  static thread_local DeviceIndex last = 0;
   const auto give_to = [&](DeviceIndex ordinal) {
     engine::Device* device =
         opened(ordinal);
@@ -229,7 +228,11 @@ bool DropinAllocator::give_back(void* pointer) {
     }
     return device->give_back(address);
   };
-  if (give_to(last)) [[likely]] return true;
+  // Mostly there is one device, or a thread gives back to the one that it did before.
+  const int only = only_device_.load(std::memory_order_relaxed);
+  if (only >= 0) [[likely]] return give_to(static_cast<DeviceIndex>(only));
+  static thread_local DeviceIndex last = 0;
+  if (give_to(last)) return true;
   for (DeviceIndex ordinal = 0; ordinal < device_count_; ++ordinal) {
     if (ordinal == last || !give_to(ordinal)) continue;
     last = ordinal;

@@ -166,8 +166,10 @@ class DropinAllocator final : public ForwardingAllocator {
   std::array<std::atomic<engine::Device*>, kMostDevices> devices_{};
   std::array<std::unique_ptr<History>, kMostDevices> histories_;
   std::atomic<int> device_count_ = 0;
+  std::atomic<int> only_device_ = -1;  ///< That is open; -1: none or several are.
   std::atomic<bool> is_enabled_ = true;
   std::mutex mutex_;  // of what follows, and of opening a device
+  int open_count_ = 0;
   std::vector<caching::OutOfMemoryObserver> out_of_memory_observers_;
 #if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
   std::vector<caching::OomRejectionObserver> rejection_observers_;

@@ -4,9 +4,8 @@
 #include "allocator/torch/dropin_allocator.hpp"
 #include "allocator/torch/torch_names.hpp"
 
-#include <algorithm>
-#include <array>
 #include <exception>
+#include <string>
 #include <string_view>
 
 #define FRAGSCOPE_EXPORT __attribute__((visibility("default")))
@@ -15,10 +14,9 @@ namespace {
 
 /// Texts that a caller in C reads: the last one of each thread.
 const char* kept(std::string_view text) {
-  static thread_local std::array<char, 1024> place;
-  const std::size_t size = std::min(text.size(), place.size() - 1);
-  *std::copy_n(text.begin(), size, place.begin()) = '\0';
-  return place.data();
+  static thread_local std::string place;
+  place = text;
+  return place.c_str();
 }
 
 /// Null, or in one line what went wrong.

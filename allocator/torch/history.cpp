@@ -78,12 +78,6 @@ Context found_in(const std::unordered_map<policy::Address, Context>& contexts,
 
 }  // namespace
 
-Context History::gather(RecordContext level) const {
-  if (when_.load(std::memory_order_relaxed) < level) return nullptr;
-  const CreateContextFn create = create_context_.load(std::memory_order_relaxed);
-  return create == nullptr ? nullptr : create();
-}
-
 void History::set_context(Context context) {
   facts().context = std::move(context);
 }

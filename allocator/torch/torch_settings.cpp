@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/torch/torch_settings.hpp"
 
-#include "allocator/torch/torch_names.hpp"
-
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace fragscope::shim {
 namespace {
@@ -77,7 +76,21 @@ std::string text_of_settings() {
 
 }  // namespace
 
-bool TorchSettings::has_changed(std::size_t size) const {
+TorchSettings::TorchSettings() {
+#if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
+  // The second half of what reads a string is reached through a hook, which is asked for each.
+  auto& hook = Common::getConfigParserHook();
+  hook = [others = std::move(hook)](const std::string& text) {
+    struct Count {
+      ~Count() { changes.fetch_add(1, std::memory_order_relaxed); }
+    } count;  // Also if it throws: the first half has been applied.
+    if (others) others(text);
+  };
+#endif
+  static_cast<void>(take());
+}
+
+bool TorchSettings::differs(std::size_t size) const {
   return seen_.max_split_size.load(kRelaxed) != max_split_size() ||
          seen_.max_non_split_rounding.load(kRelaxed) != max_non_split_rounding() ||
          seen_.large_segment_size.load(kRelaxed) != large_segment_size() ||
@@ -89,6 +102,9 @@ bool TorchSettings::has_changed(std::size_t size) const {
 
 engine::Settings TorchSettings::take() {
   static thread_local std::string text;
+#if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
+  seen_changes_.store(changes.load(kRelaxed), kRelaxed);
+#endif
   text = text_of_settings();
   engine::Settings settings;
   settings.text = text;
