@@ -95,15 +95,22 @@ class Listener {
   virtual void on_event(const Event& event) noexcept = 0;
 };
 
+/// A call stack of the program; null: none. Stands for itself for ever.
+using Stack = const void*;
+
 class Device {
  public:
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
+  /// The stack of the calling thread for a request of `bytes`, if stacks are recorded. It may take
+  /// Python's lock. Not noexcept, as an interpreter that ends may end the thread here.
+  [[nodiscard]] virtual Stack stack_for(std::uint64_t bytes) = 0;
   /// Memory of at least `bytes` (not 0) for work on `stream`. 0: there is none, and `refusal` says
-  /// why.
+  /// why. `stack` is from `stack_for`.
   [[nodiscard]] virtual Address allocate(std::uint64_t bytes,
                                          StreamId stream,
+                                         Stack stack,
                                          Refusal& refusal) noexcept = 0;
   // The two below do nothing and give false for what was not handed out here.
   [[nodiscard]] virtual bool give_back(Address address) noexcept = 0;

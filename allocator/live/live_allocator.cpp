@@ -30,7 +30,7 @@ LiveAllocator& LiveAllocator::instance() {
 }
 
 LiveAllocator::LiveAllocator(const LiveOptions& options)
-    : options_(options.policy)
+    : options_(options)
     , recorders_(options.recorder) {}
 
 Result<LiveDevice*> LiveAllocator::device(int ordinal) {
@@ -70,6 +70,7 @@ std::string_view LiveAllocator::reason() const noexcept {
 }
 
 void LiveAllocator::lock_all() {
+  stacks::CallStacks::of_process().lock();
   opening_.lock();
   visit_open([](LiveDevice& device) { device.lock(); });
 }
@@ -77,6 +78,7 @@ void LiveAllocator::lock_all() {
 void LiveAllocator::unlock_all() {
   visit_open([](LiveDevice& device) { device.unlock(); });
   opening_.unlock();
+  stacks::CallStacks::of_process().unlock();
 }
 
 }  // namespace fragscope::live

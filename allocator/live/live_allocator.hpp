@@ -42,7 +42,7 @@ class LiveAllocator final : public engine::Engine {
  private:
   explicit LiveAllocator(const LiveOptions& options);
 
-  policy::PolicyOptions options_;
+  LiveOptions options_;
   recorder::ProcessRecorder recorders_;
   std::array<std::atomic<LiveDevice*>, kMostDevices> devices_{};
   std::mutex opening_;

@@ -12,14 +12,16 @@ namespace fragscope::live {
 
 LiveDevice::LiveDevice(const driver::Api& api,
                        driver::Device device,
-                       const policy::PolicyOptions& options,
+                       const LiveOptions& options,
                        recorder::ProcessRecorder& recorders)
     : device_(std::move(device))
     , memory_(api, device_)
     , events_(api, device_)
     , recorder_(recorders.of({device_.ordinal, device_.uuid, device_.name, device_.total_bytes}))
     , ring_path_(recorders.ring_path(device_.ordinal))
-    , policy_(memory_, events_, options, recorder_) {
+    , stack_kind_(recorder_ == nullptr ? stacks::StackKind::kOff : options.stacks)
+    , min_stack_size_(options.min_stack_size)
+    , policy_(memory_, events_, options.policy, recorder_) {
   if (recorder_ == nullptr) return;
   recorder_->watch(&policy_);
   recorder_->device_memory(memory_.capacity(), 0);
@@ -27,11 +29,49 @@ LiveDevice::LiveDevice(const driver::Api& api,
 
 // --- Handing out and taking back. ----------------------------------------------------------------
 
+namespace {
+
+/// What is recorded within the scope belongs to this stack.
+class StackScope {
+ public:
+  StackScope(recorder::DeviceRecorder* recorder, std::uint32_t stack)
+      : recorder_(stack == 0 ? nullptr : recorder) {
+    if (recorder_ != nullptr) recorder_->set_stack(stack);
+  }
+  StackScope(const StackScope&) = delete;
+  StackScope& operator=(const StackScope&) = delete;
+  ~StackScope() {
+    if (recorder_ != nullptr) recorder_->set_stack(0);
+  }
+
+ private:
+  recorder::DeviceRecorder* recorder_;
+};
+
+}  // namespace
+
+engine::Stack LiveDevice::stack_for(std::uint64_t bytes) {
+  if (stack_kind_ == stacks::StackKind::kOff || bytes < min_stack_size_) return nullptr;
+  return stacks::CallStacks::of_process().walk(stack_kind_);
+}
+
+std::uint32_t LiveDevice::stack_id(engine::Stack stack) {
+  const auto [place, is_new] = stack_ids_.try_emplace(stack, 0);
+  if (!is_new) return place->second;
+  std::vector<recorder::FrameText> texts;
+  for (const stacks::Frame* frame : static_cast<const stacks::CallStack*>(stack)->frames)
+    texts.push_back({frame->function, frame->file, frame->line});
+  place->second = recorder_->intern_stack(texts);
+  return place->second;
+}
+
 policy::Address LiveDevice::allocate(std::uint64_t bytes,
                                      policy::StreamId stream,
+                                     engine::Stack stack,
                                      engine::Refusal& refused) noexcept {
   const policy::Address address = guarded(policy::Address{0}, [&]() -> policy::Address {
     events_.use(stream);
+    const StackScope scope(recorder_, stack == nullptr ? 0 : stack_id(stack));
     if (const policy::Block* block = policy_.allocate(bytes, stream)) return block->address;
     refused = refusal();
     return 0;

@@ -8,8 +8,12 @@
 #include "allocator/driver/driver_memory.hpp"
 #include "allocator/engine/engine.hpp"
 #include "allocator/live/event_teller.hpp"
+#include "allocator/live/live_options.hpp"
 #include "allocator/policy/caching_policy.hpp"
 #include "allocator/recorder/process_recorder.hpp"
+#include "allocator/stacks/call_stacks.hpp"
+
+#include <absl/container/flat_hash_map.h>
 
 #include <cstdint>
 #include <mutex>
@@ -24,11 +28,13 @@ class LiveDevice final : public engine::Device {
   /// `api` and `recorders` outlive this. Unrecorded if there is no ring to be had.
   LiveDevice(const driver::Api& api,
              driver::Device device,
-             const policy::PolicyOptions& options,
+             const LiveOptions& options,
              recorder::ProcessRecorder& recorders);
 
+  [[nodiscard]] engine::Stack stack_for(std::uint64_t bytes) override;
   [[nodiscard]] policy::Address allocate(std::uint64_t bytes,
                                          policy::StreamId stream,
+                                         engine::Stack stack,
                                          engine::Refusal& refusal) noexcept override;
   [[nodiscard]] bool give_back(policy::Address address) noexcept override;
   [[nodiscard]] bool record_stream(policy::Address address,
@@ -81,6 +87,8 @@ class LiveDevice final : public engine::Device {
 
  private:
   [[nodiscard]] engine::Refusal refusal() const;
+  /// The stack's id in the ring.
+  [[nodiscard]] std::uint32_t stack_id(engine::Stack stack);
   template <class Body, class Value>
   Value guarded(Value otherwise, Body body) noexcept;
   template <class Body>
@@ -91,6 +99,9 @@ class LiveDevice final : public engine::Device {
   driver::DriverEvents events_;
   recorder::DeviceRecorder* recorder_;
   std::string ring_path_;
+  stacks::StackKind stack_kind_;
+  std::uint64_t min_stack_size_;
+  absl::flat_hash_map<engine::Stack, std::uint32_t> stack_ids_;
   policy::CachingPolicy policy_;
   std::optional<EventTeller> teller_;
   // A listener asks while it is told, and memory may be given back while a request is served.

@@ -76,6 +76,17 @@ std::string LiveOptions::set(std::string_view name, std::string_view value) {
       return "ring_bytes: expected bytes from 65536 to 1099511627776, got " + std::string(value);
     }
     recorder.record_capacity = std::bit_floor(*bytes / sizeof(trace::Record));
+  } else if (name == "stacks") {
+    if (value != "off" && value != "python" && value != "all") {
+      return "stacks: expected off, python or all, got " + std::string(value);
+    }
+    stacks = value == "off"      ? stacks::StackKind::kOff
+             : value == "python" ? stacks::StackKind::kPython
+                                 : stacks::StackKind::kAll;
+  } else if (name == "min_stack_size") {
+    const auto bytes = number(value);
+    if (!bytes) return "min_stack_size: expected bytes, got " + std::string(value);
+    min_stack_size = *bytes;
   } else if (name == "directory") {
     recorder.directory = value;
   } else if (name == "conf") {

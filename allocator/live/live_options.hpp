@@ -5,7 +5,9 @@
 
 #include "allocator/policy/caching_policy.hpp"
 #include "allocator/recorder/process_recorder.hpp"
+#include "allocator/stacks/call_stacks.hpp"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -14,6 +16,8 @@ namespace fragscope::live {
 struct LiveOptions {
   policy::PolicyOptions policy;
   recorder::RecorderOptions recorder;
+  stacks::StackKind stacks = stacks::StackKind::kOff;
+  std::uint64_t min_stack_size = 0;  ///< Smaller requests are recorded without a stack.
 
   /// The process's own. At the first call PyTorch's options are read out of PYTORCH_CUDA_ALLOC_CONF
   /// (or the other names that PyTorch 2.15 reads), as 2.15 takes them; what it refuses keeps its

@@ -63,8 +63,10 @@ void* fragscope_alloc(ssize_t size, int device, void* stream) {
                       " cannot be used: " + opened.error().message);
   }
   Refusal refusal;
-  const Address address = (*opened)->allocate(
-      static_cast<std::uint64_t>(size), std::bit_cast<StreamId>(stream), refusal);
+  const auto bytes = static_cast<std::uint64_t>(size);
+  const auto stack = (*opened)->stack_for(bytes);
+  const Address address =
+      (*opened)->allocate(bytes, std::bit_cast<StreamId>(stream), stack, refusal);
   if (address == 0) throw OutOfMemory(std::string(refusal.message));
   return std::bit_cast<void*>(address);
 }

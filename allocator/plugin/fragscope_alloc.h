@@ -53,6 +53,8 @@ void fragscope_mark(const char* text, int kind);
 // Sets an option, before the library is first used for anything else. Null, or what is wrong: the
 // text is this thread's until its next call. Names and values:
 //   ring_bytes      size of the records of a ring, 65536 to 2^40
+//   stacks          off, python or all: call stacks of requests
+//   min_stack_size  bytes; smaller requests are recorded without a stack
 //   directory       where rings are made
 //   torch_version   of the PyTorch that runs, such as 2.15.0: whose rules to follow
 //   conf            PyTorch's options as they stand in the trace

@@ -143,7 +143,10 @@ void* DropinAllocator::take(DeviceIndex device, size_t size, cudaStream_t stream
   const ContextScope context(history(device).gather(RecordContext::STATE));
   engine::Refusal refusal;
   void* pointer = std::bit_cast<void*>(
-      used_device.allocate(size, std::bit_cast<policy::StreamId>(stream), refusal));
+      used_device.allocate(size,
+                           std::bit_cast<policy::StreamId>(stream),
+                           used_device.stack_for(size),
+                           refusal));
   if (pointer == nullptr) [[unlikely]] refuse(device, size, refusal);
   if (c10::memoryProfilingEnabled()) [[unlikely]] {
     const auto block = used_device.find(std::bit_cast<policy::Address>(pointer));
