@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C functions by which the Python loader puts us into PyTorch, once its libraries are loaded.
+#include "allocator/torch/attached_allocator.hpp"
+#include "allocator/torch/torch_names.hpp"
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <string_view>
+
+#define FRAGSCOPE_EXPORT __attribute__((visibility("default")))
+
+namespace {
+
+/// Texts that a caller in C reads: the last one of each thread.
+const char* kept(std::string_view text) {
+  static thread_local std::array<char, 1024> place;
+  const std::size_t size = std::min(text.size(), place.size() - 1);
+  *std::copy_n(text.begin(), size, place.begin()) = '\0';
+  return place.data();
+}
+
+/// Null, or in one line what went wrong.
+template <class Body>
+const char* error_of(Body&& body) noexcept {
+  try {
+    return body();
+  } catch (const c10::Error& error) {
+    return kept(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return kept(error.what());
+  } catch (...) {
+    return "an unknown exception";
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+/// The PyTorch that this was compiled for, as torch.__version__ has it.
+FRAGSCOPE_EXPORT const char* fragscope_torch_version(void) {
+#ifdef FRAGSCOPE_TORCH_VERSION
+  return FRAGSCOPE_TORCH_VERSION;
+#else
+  return TORCH_VERSION;
+#endif
+}
+
+/// Makes PyTorch read its settings now, so that the variable may say something else afterwards.
+/// Null, or what PyTorch does not like about them.
+FRAGSCOPE_EXPORT const char* fragscope_torch_parse_settings(void) {
+  return error_of([]() -> const char* {
+    fragscope::shim::parse_settings();
+    return nullptr;
+  });
+}
+
+/// Puts us in. `library` is the path of libfragscope_alloc.so, `way` how: "attach" records
+/// PyTorch's own allocator. Null, or in one line why not, and then nothing has changed.
+FRAGSCOPE_EXPORT const char* fragscope_torch_install(const char* library, const char* way) {
+  return error_of([&]() -> const char* {
+    if (library == nullptr || way == nullptr) return "a library and a way are needed";
+    const std::string_view wanted = way;
+    if (wanted == "attach") return fragscope::shim::attach(library);
+    return kept("no such way in");
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// PyTorch's names for a caching allocator, and the one place where its versions differ. Everything
+// in this folder includes it and nothing else of PyTorch's by itself. Tried on 2.6 and 2.15.
+//
+// This folder is built against the installed PyTorch by one call of a C++ compiler
+// (allocator/python/fragscope/shim.py), so it uses only what needs nothing but the standard
+// library, and gives no std::string to the rest of the project: a wheel may have the old one.
+#pragma once
+
+#include <c10/cuda/CUDAAllocatorConfig.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/csrc/api/include/torch/version.h>
+
+/// The interface of 2.15: DeviceAllocator, pools that are handed to emptyCache and snapshot, pools
+/// in trace entries, user metadata. Without it that of 2.6.
+#define FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR \
+  (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR > 6))
+
+namespace fragscope::shim {
+
+namespace caching = c10::cuda::CUDACachingAllocator;
+
+using c10::DataPtr;
+using c10::DeviceIndex;
+using c10::cuda::CUDAStream;
+using c10::cuda::MempoolId_t;
+using caching::AllocatorTraceTracker;
+using caching::CreateContextFn;
+using caching::CUDAAllocator;
+using caching::RecordContext;
+using caching::SnapshotInfo;
+using caching::TraceEntry;
+
+/// (0,0) where the version does not say.
+inline MempoolId_t pool_of([[maybe_unused]] const TraceEntry& entry) {
+#if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
+  return entry.mempool_;
+#else
+  return {0, 0};
+#endif
+}
+
+/// Every block, without the history where the version lets one ask for that.
+inline SnapshotInfo blocks_of(CUDAAllocator& native) {
+#if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
+  return native.snapshot({0, 0}, false);
+#else
+  return native.snapshot();
+#endif
+}
+
+/// Makes PyTorch read its settings now. Throws what PyTorch says of them.
+inline void parse_settings() {
+  // Two singletons, and only what is not forwarded to the other one reaches the first.
+  static_cast<void>(caching::CUDAAllocatorConfig::release_lock_on_cudamalloc());
+#if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
+  static_cast<void>(c10::CachingAllocator::AcceleratorAllocatorConfig::max_split_size());
+#endif
+}
+
+}  // namespace fragscope::shim
