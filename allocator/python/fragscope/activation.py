@@ -161,18 +161,27 @@ def _activate(torch, request):
     try:
         _install(torch, request)
     except shim.CannotBuild as error:
-        if request.way == "dropin" and not torch.cuda.is_initialized():
-            _plug_in(torch, request, error)
-        else:
-            # The tokens are parsed away all the same: to record is all that was asked for.
-            _at_start_of_cuda(torch, _with_our_tokens_hidden)
-            say(f"not recorded: {error}")
+        _without_compiled_part(torch, request, error)
     except (engine.EngineError, _Refused) as error:
-        if request.way == "attach":
-            _at_start_of_cuda(torch, _with_our_tokens_hidden)
+        if request.way == "attach":  # To record is all that was asked for.
             say(f"not recorded: {error}")
         else:
             _fail(torch, f"{request.token}: {error}")
+
+
+def _without_compiled_part(torch, request, error):
+    """What can be had without a compiler."""
+    if _State.whole or request.way == "dropin":
+        try:
+            _parse_settings(torch, _settings_for_torch(torch, request))
+        except (RuntimeError, ValueError):
+            # Not ours to say: PyTorch finds the same again, and raises it where it always does.
+            _at_start_of_cuda(torch, _with_our_tokens_hidden)
+            return
+    if request.way == "dropin" and not torch.cuda.is_initialized():
+        _plug_in(torch, request, error)
+    else:
+        say(f"not recorded: {error}")
 
 
 def _install(torch, request):
@@ -191,18 +200,31 @@ def _install(torch, request):
     _State.recording = True
 
 
+def _settings_for_torch(torch, request):
+    """What PyTorch reads. Before 2.10 its allocator knows the first variable only."""
+    is_read = _version(torch) >= (2, 10) or request.variable == settings.VARIABLES[0]
+    return request.rest if is_read else ""
+
+
 def _configure(torch, request):
     engine.load()
     engine.configure("torch_version", torch.__version__)
-    # Before 2.10 PyTorch's own allocator reads the first variable only.
-    if _version(torch) >= (2, 10) or request.variable == settings.VARIABLES[0]:
-        engine.configure("conf", request.rest)
+    engine.configure("conf", _settings_for_torch(torch, request))
     tokens = {option: token for token, option in settings.OPTIONS.items()}
     for name, value in request.options.items():
         try:
             engine.configure(name, os.path.abspath(value) if name == "directory" else value)
         except engine.EngineError as error:
             raise engine.EngineError(f"{tokens[name]}: {error}") from error
+
+
+def _parse_settings(torch, text):
+    """As PyTorch would when CUDA starts, which it does not with another allocator than its own: whatever
+    asks for a setting later would parse the variable."""
+    if _version(torch) >= (2, 10):
+        torch._C._accelerator_setAllocatorSettings(text)
+    else:
+        torch.cuda.memory._set_allocator_settings(text)
 
 
 def _plug_in(torch, request, error):
@@ -223,6 +245,5 @@ def _plug_in(torch, request, error):
         getattr(handle, setter)(engine.address_of(function))
     memory.change_current_allocator(allocator)
     _State.recording = True
-    _at_start_of_cuda(torch, _with_our_tokens_hidden)
-    say(f"{error}; {request.token} runs as a plug-in: without memory statistics and snapshots, and a "
-        "request that fails is a RuntimeError")
+    say(f"{error}; {request.token} runs as a plug-in: without memory statistics, snapshots and pools, and "
+        "a request that fails is a RuntimeError")

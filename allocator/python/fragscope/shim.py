@@ -55,15 +55,18 @@ def sources(source_root):
     return sorted((Path(source_root) / "allocator" / "torch").glob("*.cpp"))
 
 
+def _compiler():
+    return (os.environ.get("CXX") or "g++").split()
+
+
 def compile_command(source_root, library):
     """The call of the compiler for the PyTorch that runs here."""
     import torch  # Only whoever builds needs it.
 
     torch_folder = Path(torch.__file__).resolve().parent
-    compiler = os.environ.get("CXX") or "g++"
     include = torch_folder / "include"
     return [
-        *compiler.split(), "-std=c++20", "-O2", "-fPIC", "-shared",
+        *_compiler(), "-std=c++20", "-O2", "-fPIC", "-shared",
         # No version script: PyTorch's inline functions must find its own objects, not copies of ours.
         "-fvisibility=hidden",
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
@@ -150,6 +153,9 @@ def _compile(torch, folder, say):
     note = folder / "failed"
     if note.exists() and time.time() - note.stat().st_mtime < _RETRY_SECONDS:
         raise CannotBuild(note.read_text())
+    compiler = _compiler()[0]
+    if shutil.which(compiler) is None:
+        raise CannotBuild(f"there is no C++ compiler {compiler}")
     say(f"compiling for PyTorch {torch.__version__}, once; it takes about 10 s")
     try:
         build(SOURCES, folder)
