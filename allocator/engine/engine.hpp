@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <unordered_set>
@@ -50,6 +51,17 @@ struct Refusal {
   policy::Capacity capacity;
   std::optional<std::uint64_t> limit_bytes;
   std::string_view message;  ///< PyTorch's words and ours, until this thread's next refusal.
+};
+
+/// A block that somebody has.
+struct HandedOut {
+  std::uint64_t size = 0;
+  std::uint64_t requested_size = 0;
+  StreamId stream = 0;
+  PoolId pool;
+  Address segment = 0;  ///< What it lies in,
+  std::uint64_t segment_size = 0;
+  bool is_expandable = false;
 };
 
 /// One decision, told while the device's lock is held, after it was carried out.
@@ -96,9 +108,8 @@ class Device {
   // The two below do nothing and give false for what was not handed out here.
   [[nodiscard]] virtual bool give_back(Address address) noexcept = 0;
   [[nodiscard]] virtual bool record_stream(Address address, StreamId stream) noexcept = 0;
-  /// The segment that the address lies in, and its size; none if it was not handed out here.
-  [[nodiscard]] virtual std::optional<std::pair<Address, std::uint64_t>> base_of(
-      Address address) noexcept = 0;
+  /// None if no block was handed out at this address.
+  [[nodiscard]] virtual std::optional<HandedOut> find(Address address) noexcept = 0;
 
   /// Gives back what nobody uses; of one private pool alone, where one is named. False if PyTorch
   /// refuses that now.
@@ -116,9 +127,10 @@ class Device {
   [[nodiscard]] virtual bool add_peer(int ordinal) noexcept = 0;
 
   // Private pools. False: not done, since there is no such pool, or it is not open or in use.
-  virtual void create_pool(PoolId pool, policy::DeviceMemory* source) noexcept = 0;
-  virtual void begin_allocate_to_pool(PoolId pool,
-                                      std::function<bool(StreamId)> filter) noexcept = 0;
+  /// See `CachingPolicy::create_pool`.
+  virtual void create_pool(PoolId pool, std::shared_ptr<policy::DeviceMemory> source) noexcept = 0;
+  [[nodiscard]] virtual bool begin_allocate_to_pool(
+      PoolId pool, std::function<bool(StreamId)> filter) noexcept = 0;
   [[nodiscard]] virtual bool end_allocate_to_pool(PoolId pool) noexcept = 0;
   [[nodiscard]] virtual bool release_pool(PoolId pool) noexcept = 0;
   /// 0 for one that is not known.

@@ -75,18 +75,23 @@ bool LiveDevice::record_stream(policy::Address address, policy::StreamId stream)
   });
 }
 
-std::optional<std::pair<policy::Address, std::uint64_t>> LiveDevice::base_of(
-    policy::Address address) noexcept {
-  using Base = std::optional<std::pair<policy::Address, std::uint64_t>>;
-  return guarded(Base{}, [&]() -> Base {
+std::optional<engine::HandedOut> LiveDevice::find(policy::Address address) noexcept {
+  using Found = std::optional<engine::HandedOut>;
+  return guarded(Found{}, [&]() -> Found {
     const policy::Block* block = policy_.find(address);
     if (block == nullptr) return std::nullopt;
+    engine::HandedOut found;
+    found.size = block->size;
+    found.requested_size = block->requested_size;
+    found.stream = block->stream;
+    if (block->pool->owner() != nullptr) found.pool = block->pool->owner()->id;
+    found.is_expandable = block->expandable != nullptr;
     while (block->prev != nullptr)
       block = block->prev;
-    std::uint64_t size = 0;
-    for (const policy::Block* at = block; at != nullptr; at = at->next)
-      size += at->size;
-    return std::pair(block->address, size);
+    found.segment = block->address;
+    for (; block != nullptr; block = block->next)
+      found.segment_size += block->size;
+    return found;
   });
 }
 

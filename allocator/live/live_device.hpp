@@ -33,8 +33,7 @@ class LiveDevice final : public engine::Device {
   [[nodiscard]] bool give_back(policy::Address address) noexcept override;
   [[nodiscard]] bool record_stream(policy::Address address,
                                    policy::StreamId stream) noexcept override;
-  [[nodiscard]] std::optional<std::pair<policy::Address, std::uint64_t>> base_of(
-      policy::Address address) noexcept override;
+  [[nodiscard]] std::optional<engine::HandedOut> find(policy::Address address) noexcept override;
 
   bool empty_cache(policy::PoolId pool) noexcept override;
   void set_settings(const engine::Settings& settings) noexcept override;
@@ -44,9 +43,10 @@ class LiveDevice final : public engine::Device {
   [[nodiscard]] bool has_expandable_segments() noexcept override;
   [[nodiscard]] bool add_peer(int ordinal) noexcept override;
 
-  void create_pool(policy::PoolId pool, policy::DeviceMemory* source) noexcept override;
-  void begin_allocate_to_pool(policy::PoolId pool,
-                              std::function<bool(policy::StreamId)> filter) noexcept override;
+  void create_pool(policy::PoolId pool,
+                   std::shared_ptr<policy::DeviceMemory> source) noexcept override;
+  [[nodiscard]] bool begin_allocate_to_pool(
+      policy::PoolId pool, std::function<bool(policy::StreamId)> filter) noexcept override;
   [[nodiscard]] bool end_allocate_to_pool(policy::PoolId pool) noexcept override;
   [[nodiscard]] bool release_pool(policy::PoolId pool) noexcept override;
   [[nodiscard]] std::uint32_t pool_use_count(policy::PoolId pool) noexcept override;

@@ -10,13 +10,14 @@ namespace fragscope::live {
 
 // --- Private pools. ------------------------------------------------------------------------------
 
-void LiveDevice::create_pool(policy::PoolId pool, policy::DeviceMemory* source) noexcept {
-  guarded([&] { policy_.create_pool(pool, source); });
+void LiveDevice::create_pool(policy::PoolId pool,
+                             std::shared_ptr<policy::DeviceMemory> source) noexcept {
+  guarded([&] { policy_.create_pool(pool, std::move(source)); });
 }
 
-void LiveDevice::begin_allocate_to_pool(policy::PoolId pool,
+bool LiveDevice::begin_allocate_to_pool(policy::PoolId pool,
                                         std::function<bool(policy::StreamId)> filter) noexcept {
-  guarded([&] { policy_.begin_allocate_to_pool(pool, std::move(filter)); });
+  return guarded(false, [&] { return policy_.begin_allocate_to_pool(pool, std::move(filter)); });
 }
 
 bool LiveDevice::end_allocate_to_pool(policy::PoolId pool) noexcept {

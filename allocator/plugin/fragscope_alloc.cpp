@@ -104,10 +104,10 @@ void* fragscope_base_alloc(void* pointer, size_t* size) {
   void* base = nullptr;
   quietly([&] {
     with_owner(pointer, [&](LiveDevice& owner, Address address) {
-      const auto found = owner.base_of(address);
+      const auto found = owner.find(address);
       if (!found) return false;
-      base = std::bit_cast<void*>(found->first);
-      if (size != nullptr) *size = found->second;
+      base = std::bit_cast<void*>(found->segment);
+      if (size != nullptr) *size = found->segment_size;
       return true;
     });
   });

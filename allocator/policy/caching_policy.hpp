@@ -117,12 +117,13 @@ class CachingPolicy {
   [[nodiscard]] const PolicyOptions& options() const { return options_; }
 
   /// A new pool, or one more user of it. `source` gives its segments (none of them expandable) in
-  /// place of the device and outlives the policy; for a new pool only.
-  void create_pool(PoolId id, DeviceMemory* source = nullptr);
+  /// place of the device, as long as the pool lives; for a pool that holds nothing yet.
+  void create_pool(PoolId id, std::shared_ptr<DeviceMemory> source = nullptr);
   using StreamFilter = std::function<bool(StreamId)>;
   /// Routes requests on streams that `filter` accepts to the pool, which is made if it is new and
   /// gets one more user. Of several scopes the one opened last is asked first (2.6: the first).
-  void begin_allocate_to_pool(PoolId id, StreamFilter filter);
+  /// False, with the user counted but no scope opened, if one is open for this pool.
+  bool begin_allocate_to_pool(PoolId id, StreamFilter filter);
   // The four below give false, with nothing done, for a pool that is not known, not open, or has no
   // user.
   bool end_allocate_to_pool(PoolId id);

@@ -8,18 +8,22 @@
 
 namespace fragscope::policy {
 
-void CachingPolicy::create_pool(PoolId id, DeviceMemory* source) {
+void CachingPolicy::create_pool(PoolId id, std::shared_ptr<DeviceMemory> source) {
   auto& pool = private_pools_[id];
   if (pool == nullptr) {
-    pool = std::make_unique<PrivatePool>(id, source);
-  } else {
-    ++pool->use_count;
+    pool = std::make_unique<PrivatePool>(id, std::move(source));
+    return;
   }
+  ++pool->use_count;
+  if (source != nullptr && pool->held_bytes == 0) pool->source = std::move(source);
 }
 
-void CachingPolicy::begin_allocate_to_pool(PoolId id, StreamFilter filter) {
+bool CachingPolicy::begin_allocate_to_pool(PoolId id, StreamFilter filter) {
   create_pool(id);
+  const auto is_same = [id](const Scope& open) { return open.id == id; };
+  if (std::ranges::any_of(scopes_, is_same)) return false;
   scopes_.push_back({id, std::move(filter)});
+  return true;
 }
 
 bool CachingPolicy::end_allocate_to_pool(PoolId id) {

@@ -120,6 +120,8 @@ void DeviceRecorder::on_alloc(const policy::Block& block) {
 
 void DeviceRecorder::on_free_requested(const policy::Block& block) {
   write(RecordKind::kFreeRequested, block, {block.address, block.size, block.requested_size});
+  // One that waits for other streams is completed by a later call.
+  if (!block.used_on.empty()) last_kind_ = RecordKind::kNone;
 }
 
 void DeviceRecorder::on_free_completed(const policy::Block& block) {
@@ -303,11 +305,14 @@ bool DeviceRecorder::completes_last(RecordKind kind) const {
 
 void DeviceRecorder::write(Record& record) {
   if (!is_recording()) return;
-  // The time stamp is most of what a record costs.
-  if (!completes_last(record.kind)) ticks_ = trace::ticks_now(clock_);
+  // The time stamp is most of what a record costs; one call of the policy needs one.
+  if (!completes_last(record.kind)) {
+    ticks_ = trace::ticks_now(clock_);
+    thread_ = thread_id(pid_);
+  }
   last_kind_ = record.kind;
   record.ticks = ticks_;
-  record.thread = thread_id(pid_);
+  record.thread = thread_;
   record.stack = stack_;
   record.device = device_;
   if (policy_ != nullptr && policy_->is_capture_underway()) record.flags |= trace::kFlagCapturing;

@@ -120,6 +120,7 @@ class DeviceRecorder final : public policy::Observer {
   std::uint8_t device_;
   trace::RecordKind last_kind_ = trace::RecordKind::kNone;
   std::uint64_t ticks_ = 0;
+  std::uint32_t thread_ = 0;
   std::uint32_t pid_;
   bool is_recording_ = true;
   std::uint32_t stack_ = 0;

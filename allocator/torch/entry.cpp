@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C functions by which the Python loader puts us into PyTorch, once its libraries are loaded.
 #include "allocator/torch/attached_allocator.hpp"
+#include "allocator/torch/dropin_allocator.hpp"
 #include "allocator/torch/torch_names.hpp"
 
-#include <algorithm>
-#include <array>
 #include <exception>
+#include <string>
 #include <string_view>
 
 #define FRAGSCOPE_EXPORT __attribute__((visibility("default")))
@@ -14,10 +14,9 @@ namespace {
 
 /// Texts that a caller in C reads: the last one of each thread.
 const char* kept(std::string_view text) {
-  static thread_local std::array<char, 1024> place;
-  const std::size_t size = std::min(text.size(), place.size() - 1);
-  *std::copy_n(text.begin(), size, place.begin()) = '\0';
-  return place.data();
+  static thread_local std::string place;
+  place = text;
+  return place.c_str();
 }
 
 /// Null, or in one line what went wrong.
@@ -57,12 +56,13 @@ FRAGSCOPE_EXPORT const char* fragscope_torch_parse_settings(void) {
 }
 
 /// Puts us in. `library` is the path of libfragscope_alloc.so, `way` how: "attach" records
-/// PyTorch's own allocator. Null, or in one line why not, and then nothing has changed.
+/// PyTorch's own allocator, "dropin" takes its place. Null, or in one line why not, and then nothing has changed.
 FRAGSCOPE_EXPORT const char* fragscope_torch_install(const char* library, const char* way) {
   return error_of([&]() -> const char* {
     if (library == nullptr || way == nullptr) return "a library and a way are needed";
     const std::string_view wanted = way;
     if (wanted == "attach") return fragscope::shim::attach(library);
+    if (wanted == "dropin") return fragscope::shim::drop_in(library);
     return kept("no such way in");
   });
 }

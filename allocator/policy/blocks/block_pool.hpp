@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 namespace fragscope::policy {
@@ -113,12 +114,12 @@ class BlockPool {
 
 /// Memory that only requests routed to it use: of a CUDA graph, or a MemPool.
 struct PrivatePool {
-  PrivatePool(PoolId pool_id, DeviceMemory* own_source)
+  PrivatePool(PoolId pool_id, std::shared_ptr<DeviceMemory> own_source)
       : id(pool_id)
-      , source(own_source) {}
+      , source(std::move(own_source)) {}
 
   PoolId id;
-  DeviceMemory* source;          ///< Where its plain segments come from; null: the device.
+  std::shared_ptr<DeviceMemory> source;  ///< Of its plain segments; null: the device.
   std::uint32_t use_count = 1;   ///< At 0 its cached segments may go back to the device.
   std::uint64_t held_bytes = 0;  ///< From the device, or from `source`.
   bool is_source_empty = false;  ///< What the last request to `source` found.

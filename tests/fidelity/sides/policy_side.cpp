@@ -127,7 +127,8 @@ void PolicySide::run_on_pool(const Step& step) {
   const policy::PoolId id = id_of(step.pool);
   switch (step.kind) {
     case OperationKind::kCreatePool:
-      policy_.create_pool(id, step.flag ? &device_ : nullptr);
+      policy_.create_pool(id,
+                          {std::shared_ptr<void>(), step.flag ? &device_ : nullptr});  // not owned
       break;
     case OperationKind::kBeginPool: {
       const bool any = step.stream == ~0U;

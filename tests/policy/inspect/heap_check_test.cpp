@@ -29,7 +29,7 @@ TEST(HeapCheck, FindsSegmentsThatOverlap) {
   SimulatedStreams streams;
   CachingPolicy policy(device, streams);
   ASSERT_NE(policy.allocate(20 * kMiB, 0), nullptr);
-  policy.create_pool({0, 1}, &source);
+  policy.create_pool({0, 1}, {std::shared_ptr<void>(), &source});
   policy.begin_allocate_to_pool({0, 1}, [](StreamId) { return true; });
   ASSERT_NE(policy.allocate(20 * kMiB, 0), nullptr);
   EXPECT_THAT(broken_invariant(policy), ::testing::HasSubstr("overlaps the one below"));

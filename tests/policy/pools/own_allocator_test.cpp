@@ -21,7 +21,7 @@ constexpr std::string_view kHadNothing =
 class OwnAllocatorTest : public PolicyTest {
  protected:
   void open_pool() {
-    policy().create_pool(kPool, &source_);
+    policy().create_pool(kPool, {std::shared_ptr<void>(), &source_});
     policy().begin_allocate_to_pool(kPool, [](StreamId) { return true; });
   }
   void close_pool() { policy().end_allocate_to_pool(kPool); }
