@@ -34,7 +34,9 @@ Result<trace::RingFile> create_named(const std::string& directory,
                                      std::string& path) {
   for (int names = 1;; ++names) {
     ring.process = trace::this_process();
-    path = directory + "/" + trace::ring_name(ring.process, ring.device);
+    // Only now: a worker may be told its rank long after it has loaded us.
+    ring.rank = trace::this_rank();
+    path = directory + "/" + trace::ring_name(ring.process, ring.device, ring.rank);
     auto file = trace::RingFile::create(path, ring);
     if (file || names == kMostNames || ::access(path.c_str(), F_OK) != 0) return file;
   }

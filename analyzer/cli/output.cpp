@@ -7,15 +7,35 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <system_error>
 
 namespace fragscope::cli {
 
 int complain(const Error& error) {
   fmt::print(stderr, "fragscope: {}\n", report::printable(error.describe()));
   return kFailed;
+}
+
+Error system_error(const std::string& path, const char* what) {
+  Error error;
+  error.code = ErrorCode::kUnreadable;
+  error.source = path;
+  error.message = fmt::format("{}: {}", what, std::generic_category().message(errno));
+  return error;
+}
+
+Result<void> write_all(int file, const std::string& path, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(file, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return tl::unexpected(system_error(path, "cannot be written"));
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+  }
+  return {};
 }
 
 bool wants_colour(const std::string& choice) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every command does the same way: exit codes, the one line of an error, whether to use
-// colour.
+// colour, how a file is written.
 #pragma once
 
 #include "trace/result.hpp"
 
+#include <cstddef>
+#include <span>
 #include <string>
 
 namespace fragscope::cli {
@@ -14,6 +16,14 @@ inline constexpr int kFailed = 1;
 
 /// Prints the error as one line on standard error; gives the exit code.
 int complain(const Error& error);
+
+/// An error of the system's own, by errno, about a file.
+[[nodiscard]] Error system_error(const std::string& path, const char* what);
+
+/// Writes all of it, or fails; `path` names the file in the error.
+[[nodiscard]] Result<void> write_all(int file,
+                                     const std::string& path,
+                                     std::span<const std::byte> bytes);
 
 /// `choice`: auto, always or never. Auto follows the terminal and NO_COLOR.
 [[nodiscard]] bool wants_colour(const std::string& choice);

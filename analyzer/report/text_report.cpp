@@ -122,6 +122,15 @@ class TextWriter {
     return std::move(out_);
   }
 
+  [[nodiscard]] std::string summarize(const std::string& path) {
+    if (analysis_.failures.empty()) return {};
+    const Failure& failed = analysis_.failures.back();
+    headline(path, failed);
+    out_ += wrapped(failed.judgement.verdict.text, kTextWidth, 2);
+    write_also(failed.judgement.verdict);
+    return std::move(out_);
+  }
+
  private:
   void title(std::string_view name, std::string_view rest = {}) {
     out_ += "\n" + paint_(Tone::kTitle, name);
@@ -534,6 +543,13 @@ std::string text_report(const Analysis& analysis,
                         const std::string& path,
                         const Paint& paint) {
   return TextWriter(analysis, frames, paint).write(path);
+}
+
+std::string verdict_summary(const Analysis& analysis,
+                            const FrameText& frames,
+                            const std::string& path,
+                            const Paint& paint) {
+  return TextWriter(analysis, frames, paint).summarize(path);
 }
 
 }  // namespace fragscope::report

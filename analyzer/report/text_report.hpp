@@ -15,4 +15,11 @@ namespace fragscope::report {
                                       const std::string& path,
                                       const Paint& paint);
 
+/// The last failure's verdict alone: the first line and the paragraph of the whole report. Empty
+/// without a failure.
+[[nodiscard]] std::string verdict_summary(const analysis::Analysis& analysis,
+                                          const FrameText& frames,
+                                          const std::string& path,
+                                          const Paint& paint);
+
 }  // namespace fragscope::report

@@ -3,13 +3,14 @@
 
 import json
 import os
+import unittest.mock
 
 from support import TraceTestCase, run
 
 _STATE_AT = 20
 _REASON_AT = 1176
 _UNRECORDED = 3
-_FIELDS = {"path", "state", "bytes", "owner_uid", "pid", "device", "device_name", "command",
+_FIELDS = {"path", "state", "bytes", "owner_uid", "pid", "rank", "device", "device_name", "command",
            "written_records", "held_records", "record_capacity", "dropped_records", "failures",
            "table_used_bytes", "table_bytes", "reason"}
 
@@ -63,6 +64,32 @@ class Listing(TraceTestCase):
         self.assertNotIn("\x1b", text)
         alive.go_on()
         self.assertEqual(self.listed()[alive.ring.name]["state"], "ended")
+
+    def test_a_rank_is_shown_and_stands_in_the_name(self):
+        environment = {name: value for name, value in os.environ.items() if "RANK" not in name}
+        for ranks, expected in (({"RANK": "11", "LOCAL_RANK": "3"}, 11), ({"LOCAL_RANK": "3"}, 3), ({}, None),
+                                ({"RANK": "-1"}, None), ({"RANK": "1 "}, None), ({"RANK": "4294967295"}, None),
+                                ({"RANK": "all", "LOCAL_RANK": "0"}, 0)):
+            with self.subTest(ranks=ranks), unittest.mock.patch.dict(os.environ, {**environment, **ranks},
+                                                                     clear=True):
+                ring = self.ended_job(seed=1, steps=50).ring
+                self.assertEqual(self.listed()[ring.name]["rank"], expected)
+                text = self.succeeds("rings", "--dir", self.rings).decode()
+                self.assertEqual(f"rank {expected}, device" in text, expected is not None)
+                self.assertEqual(f"-0-rank{expected}-" in ring.name, expected is not None)
+
+    def test_rings_of_a_job_in_a_folder_are_listed_and_removed_with_it(self):
+        plain = self.rings
+        self.rings = plain / "fragscope-run-1"
+        self.rings.mkdir()
+        ring = self.ended_job(seed=1, steps=50).ring
+        self.rings = plain
+        (plain / "fragscope-run-2").mkdir()
+        (plain / "fragscope-run-3").symlink_to(plain / "fragscope-run-1")
+        self.assertEqual([*self.listed()], [ring.name])
+        self.succeeds("rings", "--dir", self.rings, "--reap")
+        self.assertEqual(sorted(path.name for path in plain.iterdir()),
+                         ["fragscope-run-2", "fragscope-run-3"])
 
     def test_redacted_it_names_no_command(self):
         self.ended_job(seed=1, steps=50)

@@ -14,7 +14,7 @@ import unittest
 
 import support
 
-_MODULES = ["trace_answers", "recording", "listing"]
+_MODULES = ["trace_answers", "recording", "listing", "running"]
 
 
 def main():

@@ -89,7 +89,7 @@ struct Header {
   std::array<char, 256> reason = {};   ///< Of kUnrecorded.
 
   TraceForm form = TraceForm::kRing;
-  std::uint32_t reserved = 0;
+  std::uint32_t rank = 0;               ///< In a distributed job, plus 1; 0: none is known.
   std::uint64_t failures = 0;           ///< Requests that ended out of memory.
   std::uint64_t keyframes_refused = 0;  ///< More blocks than the ring has room for.
 
@@ -114,7 +114,8 @@ static_assert(offsetof(Header, device_uuid) == 192 && offsetof(Header, device_to
 static_assert(offsetof(Header, device_name) == 216 && offsetof(Header, library_version) == 280);
 static_assert(offsetof(Header, torch_version) == 344 && offsetof(Header, conf) == 408);
 static_assert(offsetof(Header, command) == 920 && offsetof(Header, reason) == 1176);
-static_assert(offsetof(Header, form) == 1432 && offsetof(Header, failures) == 1440);
+static_assert(offsetof(Header, form) == 1432 && offsetof(Header, rank) == 1436);
+static_assert(offsetof(Header, failures) == 1440);
 static_assert(offsetof(Header, keyframes_refused) == 1448);
 static_assert(offsetof(Header, overwritten) == 1456 && offsetof(Header, torn) == 1464);
 static_assert(offsetof(Header, damaged) == 1472 && sizeof(Header) == 1480);

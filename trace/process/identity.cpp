@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 #include <sys/random.h>
 
@@ -59,6 +61,20 @@ std::array<char, 16> this_boot() {
   for (std::size_t i = 0; i < id.size() && 2 * i + 1 < text.size(); ++i)
     id[i] = static_cast<char>(std::strtoul(text.substr(2 * i, 2).c_str(), nullptr, 16));
   return id;
+}
+
+std::optional<std::uint32_t> this_rank() {
+  for (const char* name : {"RANK", "LOCAL_RANK"}) {
+    // Nothing of ours changes the environment.
+    const char* text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
+    if (text == nullptr) continue;
+    std::uint32_t rank = 0;
+    const char* end = text + std::strlen(text);
+    const auto [stop, error] = std::from_chars(text, end, rank);
+    // One more must still be a number of 32 bits.
+    if (error == std::errc() && stop == end && rank < UINT32_MAX) return rank;
+  }
+  return std::nullopt;
 }
 
 ProcessIdentity this_process() {

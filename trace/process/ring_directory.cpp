@@ -98,6 +98,17 @@ RingEntry entry_of(const std::string& path) {
   return entry;
 }
 
+/// What cannot be listed has none: it is another user's, or gone meanwhile.
+void add_rings_of_job(const fs::path& folder, std::vector<RingEntry>& rings) {
+  std::error_code error;
+  if (!fs::is_directory(fs::symlink_status(folder, error))) return;
+  fs::directory_iterator files(folder, error);
+  for (; !error && files != fs::directory_iterator(); files.increment(error)) {
+    const fs::path& path = files->path();
+    if (is_ring_name(path.filename().string())) rings.push_back(entry_of(path.string()));
+  }
+}
+
 }  // namespace
 
 std::string ring_directory() {
@@ -106,15 +117,18 @@ std::string ring_directory() {
   return directory != nullptr && *directory != '\0' ? directory : "/dev/shm";
 }
 
-std::string ring_name(const ProcessIdentity& process, std::int32_t device) {
+std::string ring_name(const ProcessIdentity& process,
+                      std::int32_t device,
+                      std::optional<std::uint32_t> rank) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string random;
   for (std::size_t i = 0; i < 4; ++i) {
     const auto byte = static_cast<unsigned char>(process.random_id[i]);
     random += {kDigits[byte >> 4], kDigits[byte & 15]};
   }
-  return kPrefix + std::to_string(process.pid) + "-" + std::to_string(device) + "-" + random +
-         kSuffix;
+  const std::string shown_rank = rank ? "-rank" + std::to_string(*rank) : "";
+  return kPrefix + std::to_string(process.pid) + "-" + std::to_string(device) + shown_rank + "-" +
+         random + kSuffix;
 }
 
 WriterState writer_state(const std::string& path, const Header& header) {
@@ -134,7 +148,12 @@ Result<std::vector<RingEntry>> list_rings(const std::string& directory) {
   for (; files != fs::directory_iterator(); files.increment(error)) {
     if (error) break;
     const fs::path& path = files->path();
-    if (is_ring_name(path.filename().string())) rings.push_back(entry_of(path.string()));
+    const std::string name = path.filename().string();
+    if (is_ring_name(name)) {
+      rings.push_back(entry_of(path.string()));
+    } else if (name.starts_with(kJobFolderPrefix)) {
+      add_rings_of_job(path, rings);
+    }
   }
   std::ranges::sort(rings, {}, &RingEntry::path);
   return rings;
@@ -157,7 +176,11 @@ std::size_t reap_rings(const std::string& directory, const KeepLimits& limits) {
     kept_bytes += ring.bytes;
     const bool fits = i < limits.rings && kept_bytes <= limits.bytes;
     if (ring.is_evidence() && fits) continue;
-    if (::unlink(ring.path.c_str()) == 0) ++removed;
+    if (::unlink(ring.path.c_str()) != 0) continue;
+    ++removed;
+    const fs::path folder = fs::path(ring.path).parent_path();
+    // Only an empty one goes.
+    if (folder.filename().string().starts_with(kJobFolderPrefix)) ::rmdir(folder.c_str());
   }
   return removed;
 }

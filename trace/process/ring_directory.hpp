@@ -18,8 +18,14 @@ namespace fragscope::trace {
 /// FRAGSCOPE_RING_DIR where it is set, else /dev/shm.
 [[nodiscard]] std::string ring_directory();
 
-/// A name that nobody else takes: "fragscope-PID-DEVICE-RANDOM.ring".
-[[nodiscard]] std::string ring_name(const ProcessIdentity& process, std::int32_t device);
+/// How folders begin in which one job's rings lie apart from the others (`fragscope run`).
+inline constexpr const char* kJobFolderPrefix = "fragscope-run-";
+
+/// A name that nobody else takes: "fragscope-PID-DEVICE-RANDOM.ring", with a rank
+/// "fragscope-PID-DEVICE-rankN-RANDOM.ring".
+[[nodiscard]] std::string ring_name(const ProcessIdentity& process,
+                                    std::int32_t device,
+                                    std::optional<std::uint32_t> rank);
 
 enum class WriterState : std::uint8_t {
   kAlive,
@@ -45,8 +51,9 @@ struct RingEntry {
 /// Whether somebody writes the ring at `path` now.
 [[nodiscard]] WriterState writer_state(const std::string& path, const Header& header);
 
-/// All rings in the directory, by name. Files that are not rings are not listed, except under a
-/// ring's name: those say what is wrong. Fails if the directory cannot be read.
+/// All rings in the directory and in folders of jobs there, by name. Files that are not rings are
+/// not listed, except under a ring's name: those say what is wrong. Fails if the directory cannot
+/// be read.
 [[nodiscard]] Result<std::vector<RingEntry>> list_rings(const std::string& directory);
 
 /// How much evidence stays.
@@ -56,7 +63,8 @@ struct KeepLimits {
 };
 
 /// Removes this user's rings that nobody writes: all without evidence, and of the others the oldest
-/// beyond the limits. Never one without a sound header, nor one of another user. Gives how many.
+/// beyond the limits. Never one without a sound header, nor one of another user; folders of jobs go
+/// with their last ring. Gives how many.
 std::size_t reap_rings(const std::string& directory, const KeepLimits& limits = {});
 
 }  // namespace fragscope::trace

@@ -56,12 +56,6 @@ Error refusal(ErrorCode code, const std::string& path, std::string message) {
   return error;
 }
 
-Error system_error(const std::string& path, const char* what) {
-  return refusal(ErrorCode::kUnreadable,
-                 path,
-                 fmt::format("{}: {}", what, std::generic_category().message(errno)));
-}
-
 /// Makes room for the file at `path`. Nothing is shortened in place: what lies there may be a ring
 /// or a file that somebody has mapped, who would be killed for it.
 Result<void> clear_output(const RecordArguments& arguments) {
@@ -117,16 +111,6 @@ Result<trace::RingFile> open_ring(const std::string& path) {
   Error error = reader.error();
   error.source = path;
   return tl::unexpected(std::move(error));
-}
-
-Result<void> write_all(int file, const std::string& path, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(file, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return tl::unexpected(system_error(path, "cannot be written"));
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
-  }
-  return {};
 }
 
 /// Drains until the writer is gone, or somebody asks to stop. Gives whether the writer is gone.

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every process that a job starts is recorded as the job is: by torchrun, spawn, forkserver, as a program of
+its own; and a fork harms nobody."""
+
+import json
+import os
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from installed import InstalledTest  # noqa: E402
+
+CUDA = "PYTORCH_CUDA_ALLOC_CONF"
+TEXT = "max_split_size_mb:64,backend:{},fragscope_ring:1MiB"
+
+# What every process of a test does: some work, and one line about itself.
+WORK = """
+import json, os, sys
+
+def work(name):
+    import torch
+    held = [torch.empty(n << 20, device="cuda", dtype=torch.uint8) for n in (3, 5, 30)]
+    del held[1]
+    split = torch.cuda.memory._snapshot()["allocator_settings"]["max_split_size"]
+    line = json.dumps({"name": name, "pid": os.getpid(), "variable": os.environ["PYTORCH_CUDA_ALLOC_CONF"],
+                       "split": split})
+    os.write(1, (line + "\\n").encode())
+"""
+
+SPAWN = WORK + """
+if __name__ == "__main__":
+    import multiprocessing
+    work("parent")
+    for number in range(2):
+        process = multiprocessing.get_context(sys.argv[1]).Process(target=work, args=(f"child {number}",))
+        process.start()
+        process.join()
+        assert process.exitcode == 0, process.exitcode
+"""
+
+PROGRAMS = WORK + """
+import subprocess
+if len(sys.argv) > 1:
+    work("child")
+else:
+    work("parent")
+    subprocess.run([sys.executable, __file__, "child"], check=True)
+    subprocess.run(["/bin/sh", "-c", f'exec "{sys.executable}" -I "{__file__}" child'], check=True)
+"""
+
+RANKS = WORK + """
+work("rank " + os.environ["RANK"])
+"""
+
+LOADER = WORK + """
+import torch
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        return torch.full((16,), float(index))
+if __name__ == "__main__":
+    work("parent")
+    loader = torch.utils.data.DataLoader(Numbers(), batch_size=8, num_workers=2, pin_memory=True,
+                                         multiprocessing_context=sys.argv[1])
+    kept = torch.empty(1 << 20, device="cuda")
+    total = sum(batch.sum().item() for _ in range(2) for batch in loader)
+    assert total == 2 * 16 * sum(range(64)), total
+    del kept
+"""
+
+
+class Children(InstalledTest):
+    def started(self, text, program, *arguments, launcher=(), **environment):
+        """Runs a program from a file; what its processes said of themselves."""
+        file = self.rings / "program.py"
+        file.write_text(program)
+        lines = self.output_of(*launcher, file, *arguments, **{CUDA: text, **environment}).splitlines()
+        return [json.loads(line) for line in lines]
+
+    def check(self, text, said, count):
+        self.assertEqual(len(said), count)
+        for one in said:
+            self.assertEqual((one["variable"], one["split"]), (text, 64 << 20), one)
+        rings = {ring["pid"]: ring for ring in self.listed()}
+        self.assertEqual(len(rings), count)
+        for one in said:
+            ring = rings[one["pid"]]
+            self.assertGreater(ring["written_records"], 5)
+            self.assertEqual(ring["state"], "ended")
+        return rings
+
+    def each_backend(self):
+        for backend in ("fragscope_attach", "fragscope"):
+            for ring in self.rings.glob("*.ring"):
+                ring.unlink()
+            with self.subTest(backend=backend):
+                yield TEXT.format(backend)
+
+    # A process that starts removes rings that ended without a failure: so each test keeps its children's by
+    # looking while they live, or starts them at the same time. Here the failures of FAIL keep them.
+    FAIL = "\n_work = work\ndef work(name):\n    _work(name)\n    import torch\n" \
+           "    try: torch.empty(1 << 45, device='cuda')\n    except RuntimeError: pass\n"
+
+    def program(self, text):
+        return text.replace(WORK, WORK + self.FAIL)
+
+    def test_spawn_and_forkserver(self):
+        for text in self.each_backend():
+            for method in ("spawn", "forkserver"):
+                for ring in self.rings.glob("*.ring"):
+                    ring.unlink()
+                said = self.started(text, self.program(SPAWN), method)
+                self.check(text, said, 3)
+
+    def test_programs(self):
+        for text in self.each_backend():
+            said = self.started(text, self.program(PROGRAMS))
+            self.check(text, said, 3)
+
+    def test_torchrun_with_two_ranks(self):
+        for text in self.each_backend():
+            launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2")
+            file = self.rings / "program.py"
+            file.write_text(self.program(RANKS))
+            done = self.run_python(*launcher, file, **{CUDA: text, "OMP_NUM_THREADS": "1"})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = [json.loads(line) for line in done.stdout.splitlines()]
+            rings = self.check(text, said, 2)
+            ranks = {one["pid"]: int(one["name"].split()[1]) for one in said}
+            self.assertEqual({pid: ring["rank"] for pid, ring in rings.items()}, ranks)
+            for pid, rank in ranks.items():
+                self.assertIn(f"-rank{rank}-", rings[pid]["path"])
+
+    def test_workers_of_a_data_loader(self):
+        for text in self.each_backend():
+            for method in ("fork", "spawn", "forkserver"):
+                for ring in self.rings.glob("*.ring"):
+                    ring.unlink()
+                with self.subTest(method=method):
+                    said = self.started(text, self.program(LOADER), method)
+                    # Workers touch no GPU; what they inherit by a fork is silent in them.
+                    self.check(text, said, 1)
+
+
+if __name__ == "__main__":
+    for name in ("RANK", "LOCAL_RANK"):
+        os.environ.pop(name, None)
+    unittest.main()

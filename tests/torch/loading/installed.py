@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A virtual environment as `pip install .` leaves one: PyTorch's packages and ours, with ours from a build
+tree. What pip makes of pyproject.toml is tested apart from this (tests/python)."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+import unittest
+from pathlib import Path
+
+BUILD = Path(os.environ["FRAGSCOPE_BUILD"])
+TOOL = os.environ["FRAGSCOPE"]
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def site_packages(prefix):
+    return next(Path(prefix).glob("lib/python3*/site-packages"))
+
+
+def make_environment(folder, build):
+    """Gives its Python."""
+    # Of the interpreter that runs here, without anything but itself in it.
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    site = site_packages(folder)
+    (site / "pytorch.pth").write_text(f"{site_packages(sys.prefix)}\n")
+    subprocess.run(["cmake", "--install", str(build), "--component", "python", "--prefix", str(site)],
+                   check=True, stdout=subprocess.DEVNULL)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    information = site / f"{project['name']}-0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0\n")
+    lines = []
+    for group, points in project["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {target}" for name, target in points.items())]
+    (information / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return Path(folder) / "bin" / "python"
+
+
+class InstalledTest(unittest.TestCase):
+    """With an environment of its own, whose Python is `python`, and a folder for rings."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="fragscope_loading_")))
+        cls.python = make_environment(cls.folder / "environment", BUILD)
+        # Compiled once for all tests; those that compile have a cache of their own.
+        os.environ["XDG_CACHE_HOME"] = str(BUILD / "python-cache")
+
+    def setUp(self):
+        self.rings = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="rings_", dir=self.folder)))
+
+    def run_python(self, *arguments, **environment):
+        """To its end; a name that is given as None is taken out of the environment."""
+        merged = {**os.environ, "FRAGSCOPE_RING_DIR": str(self.rings), **environment}
+        return subprocess.run([str(self.python), *map(str, arguments)], capture_output=True, text=True, check=False,
+                              env={name: value for name, value in merged.items() if value is not None}, timeout=240)
+
+    def output_of(self, *arguments, **environment):
+        """What it printed; it must end well and say nothing else."""
+        done = self.run_python(*arguments, **environment)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return done.stdout
+
+    def listed(self):
+        done = subprocess.run([TOOL, "rings", "--dir", str(self.rings), "--json"], capture_output=True, text=True,
+                              check=True)
+        return json.loads(done.stdout)["rings"]
+
+    def analyzed(self, path):
+        done = subprocess.run([TOOL, "analyze", "--json", str(path)], capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package in a job: what is switched on by which variable, what stays as it was, and what is said."""
+
+import itertools
+import json
+import os
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(1, str(Path(__file__).resolve().parents[3] / "allocator" / "python"))
+
+from installed import InstalledTest  # noqa: E402
+
+CUDA, HIP, GENERIC = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
+MIB = 1 << 20
+
+# Trains a little, and tells what it sees.
+JOB = """
+import json, os, sys
+before = {name: text for name, text in os.environ.items() if "ALLOC_CONF" in name}
+import torch
+model = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(4)]).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for _ in range(3):
+    model(torch.randn(16, 256, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+after = {name: text for name, text in os.environ.items() if "ALLOC_CONF" in name}
+def in_c(name):
+    import ctypes
+    get = ctypes.CDLL(None).getenv
+    get.restype = ctypes.c_char_p
+    return (get(name.encode()) or b"").decode()
+settings = torch.cuda.memory._snapshot()["allocator_settings"]
+print(json.dumps({
+    "before": before, "after": after, "in_c": {name: in_c(name) for name in after},
+    "modules": sorted(name for name in sys.modules if "fragscope" in name),
+    "ring": getattr(sys.modules.get("fragscope"), "ring_path", lambda: None)(),
+    "max_split_size": settings["max_split_size"], "text": settings["PYTORCH_CUDA_ALLOC_CONF"],
+    "backend": torch.cuda.get_allocator_backend(),
+    "allocated": torch.cuda.memory_allocated(), "peak": torch.cuda.max_memory_allocated()}))
+"""
+# Uses CUDA, and tells the error that comes of it, if any.
+PROBE = """
+import torch
+try:
+    torch.empty(1, device="cuda")
+    print("none")
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def is_new():
+    import torch
+
+    return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 10)
+
+
+ERROR = "ValueError" if is_new() else "RuntimeError"
+
+
+class SwitchedOn(InstalledTest):
+    def job(self, *options, **environment):
+        return json.loads(self.output_of(*options, "-c", JOB, **environment))
+
+    def check_recorded(self, seen, text):
+        self.assertEqual(seen["before"], seen["after"])
+        self.assertEqual(seen["in_c"], seen["after"])
+        self.assertEqual(seen["after"][CUDA], text)
+        ring, = self.listed()
+        self.assertEqual(seen["ring"], ring["path"])
+        self.assertGreater(ring["written_records"], 50)
+        report = self.analyzed(ring["path"])
+        self.assertEqual(report["trust"], [])
+        self.assertEqual(report["devices"][0]["peak"]["allocated_bytes"], seen["peak"])
+
+    def test_either_backend_records_and_the_variable_stays_whole(self):
+        native = self.job()
+        for backend in ("fragscope_attach", "fragscope"):
+            text = f"max_split_size_mb:64,backend:{backend},fragscope_ring:1MiB"
+            with self.subTest(backend=backend):
+                seen = self.job(**{CUDA: text})
+                self.check_recorded(seen, text)
+                self.assertEqual((seen["max_split_size"], seen["text"]), (64 * MIB, "max_split_size_mb:64"))
+                self.assertEqual((seen["allocated"], seen["peak"]), (native["allocated"], native["peak"]))
+                for ring in self.rings.iterdir():
+                    ring.unlink()
+
+    def test_isolated_interpreters_record_too(self):
+        for options in (("-I",), ("-E",), ("-s",), ("-I", "-E", "-s")):
+            with self.subTest(options=options):
+                self.check_recorded(self.job(*options, **{CUDA: "backend:fragscope_attach"}),
+                                    "backend:fragscope_attach")
+
+    def test_it_does_without_pytorchs_own_autoload(self):
+        self.check_recorded(self.job(**{CUDA: "backend:fragscope_attach", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}),
+                            "backend:fragscope_attach")
+
+    def test_it_does_without_the_hook_at_start(self):
+        hook = next(self.folder.glob("environment/lib/python3*/site-packages/fragscope.pth"))
+        text = hook.read_text()
+        hook.unlink()
+        self.addCleanup(hook.write_text, text)
+        self.check_recorded(self.job(**{CUDA: "backend:fragscope_attach"}), "backend:fragscope_attach")
+        # Without both nobody hears the token: PyTorch's own error.
+        done = self.output_of("-c", PROBE, **{CUDA: "backend:fragscope_attach",
+                                              "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
+        self.assertIn(f"{ERROR} Unknown allocator backend", done)
+
+    def test_without_our_token_only_the_loader_is_imported(self):
+        for environment in ({}, {CUDA: "max_split_size_mb:64"}, {GENERIC: ""}):
+            with self.subTest(environment=environment):
+                seen = self.job(**environment)
+                self.assertEqual(seen["modules"], ["fragscope", "fragscope.loader"])
+                self.assertEqual((seen["ring"], seen["backend"]), (None, "native"))
+                self.assertEqual([*self.rings.iterdir()], [])
+        modules = self.output_of("-c", "import sys; print([m for m in sys.modules if 'fragscope' in m])")
+        self.assertEqual(modules, "[]\n")
+
+    def test_a_job_may_name_its_stages_recorded_or_not(self):
+        program = ("import fragscope, sys\n"
+                   "assert 'torch' not in sys.modules\n"
+                   "import torch\n"
+                   "x = torch.empty(1, device='cuda')\n"
+                   "with fragscope.stage('reading a\\u00f6 checkpoint'):\n"
+                   "    fragscope.mark('here')\n"
+                   "print(fragscope.ring_path(0), fragscope.ring_path(1), fragscope.__version__)\n")
+        self.assertTrue(self.output_of("-c", program).startswith("None None "))
+        ring = self.output_of("-c", program, **{CUDA: "backend:fragscope_attach"}).split()[0]
+        import subprocess
+
+        from installed import TOOL
+
+        dump = subprocess.run([TOOL, "dump", ring], capture_output=True, text=True, check=True).stdout
+        for words in ('text="reading a\u00f6 checkpoint"', 'text="here"'):
+            self.assertIn(words, dump)
+
+    def test_a_running_process_can_be_switched_on(self):
+        program = ("import fragscope, torch\n"
+                   "x = torch.empty(1 << 20, device='cuda')\n"
+                   "print(fragscope.attach(ring='1MiB', stacks='off'), fragscope.attach())\n"
+                   "y = torch.empty(1 << 20, device='cuda')\n"
+                   "print(fragscope.ring_path())\n")
+        lines = self.output_of("-c", program).splitlines()
+        self.assertEqual(lines[0], "True True")
+        ring, = self.listed()
+        self.assertEqual((ring["path"], ring["record_capacity"]), (lines[1], MIB // 64))
+        self.assertGreater(ring["written_records"], 0)
+
+    def test_the_first_variable_that_is_set_counts_as_in_pytorch(self):
+        from fragscope import settings
+
+        texts = (None, "", "max_split_size_mb:{}")
+        for choice in itertools.product(texts, repeat=3):
+            names = settings.VARIABLES if is_new() else (CUDA,)
+            environ = {name: text.format(64 * (at + 1)) for at, (name, text) in enumerate(zip(names, choice))
+                       if text is not None}
+            with self.subTest(environ=environ):
+                counts = settings.effective(environ)[1]
+                expected = int(counts.partition(":")[2]) * MIB if counts else -1
+                ours = {name: f"{text},{'backend:fragscope_attach'}" if text == counts else text
+                        for name, text in environ.items()} or {CUDA: "backend:fragscope_attach"}
+                self.assertEqual(self.job(**environ)["max_split_size"], expected)
+                self.assertEqual(self.job(**ours)["max_split_size"], expected)
+
+    def test_settings_of_ours_are_obeyed(self):
+        place = self.rings / "else where:"
+        place.mkdir()
+        self.job(**{CUDA: f"backend:fragscope_attach,fragscope_dir:{place},fragscope_ring:128KiB"})
+        ring, = place.iterdir()
+        self.assertIn("-0-", ring.name)
+        self.rings = place
+        self.assertEqual(self.listed()[0]["record_capacity"], 2048)
+
+
+class Wrong(InstalledTest):
+    def probe(self, text, **environment):
+        return self.run_python("-c", PROBE, **{CUDA: text, **environment})
+
+    def test_a_bad_token_is_an_error_of_pytorchs_kind_when_cuda_is_used(self):
+        for text, *words in (
+                ("backend:fragscope,fragscope_ring:64MB", "fragscope_ring:64MB", "64MiB"),
+                ("backend:fragscope,backend:fragscope_attach", "backend:fragscope_attach", "keep one"),
+                ("backend:fragscope_attach,fragscope_rng:1", "fragscope_rng:1", "fragscope_ring"),
+                ("fragscope_attach", "fragscope_attach", "backend:fragscope_attach"),
+                ("fragscope_ring:1MiB", "fragscope_ring:1MiB", "backend:fragscope"),
+                ("backend:fragscope,fragscope_ring:1KiB", "fragscope_ring", "65536"),
+                ("backend:fragscope_attach,fragscope_dir:/a:b,fragscope_stacks:x", "fragscope_stacks:x", "python")):
+            with self.subTest(text=text):
+                done = self.probe(text)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertTrue(done.stdout.startswith(f"{ERROR} fragscope: "), done.stdout)
+                self.assertEqual(done.stdout.count("\n"), 1)
+                for word in words:
+                    self.assertIn(word, done.stdout)
+                # A job that uses no CUDA runs, as it does with any other mistake in the variable.
+                self.assertEqual(self.output_of("-c", "import torch; print(torch.ones(2).sum().item())",
+                                                **{CUDA: text}), "2.0\n")
+
+    def test_pytorchs_own_errors_are_as_without_us(self):
+        for text in ("foo:1", "max_split_size_mb:4", "garbage_collection_threshold:2", "roundup_power2_divisions:3",
+                     "backend:fragscop"):
+            alone = self.probe(text)
+            self.assertIn(ERROR, alone.stdout)
+            for ours in ("backend:fragscope_attach", "backend:fragscope", "fragscope_ring:1MiB,backend:fragscope"):
+                if text.startswith("backend"):
+                    continue
+                with self.subTest(text=text, ours=ours):
+                    for both in (f"{text},{ours}", f"{ours},{text}"):
+                        done = self.probe(both)
+                        self.assertEqual((done.stdout, done.stderr, done.returncode), (alone.stdout, "", 0))
+
+    def test_a_place_that_cannot_be_written_leaves_the_job_unrecorded(self):
+        for ours in ("backend:fragscope_attach", "backend:fragscope"):
+            done = self.probe(f"{ours},fragscope_dir:/proc/nowhere")
+            self.assertEqual((done.returncode, done.stdout), (0, "none\n"), done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertIn("/proc/nowhere", done.stderr)
+
+    def test_a_backend_in_a_variable_that_does_not_count_is_said(self):
+        done = self.run_python("-c", PROBE, **{CUDA: "", GENERIC: "backend:fragscope_attach"})
+        self.assertEqual((done.returncode, done.stdout), (0, "none\n"))
+        self.assertEqual(done.stderr, f"fragscope: {GENERIC} names a backend of ours and does not count, since "
+                                      f"{CUDA} is set, which PyTorch reads instead\n")
+
+    def test_another_extension_may_have_started_cuda_before(self):
+        site = next(self.folder.glob("environment/lib/python3*/site-packages"))
+        (site / "aaa_starts_cuda.py").write_text("def start():\n import torch\n torch.empty(1, device='cuda')\n")
+        other = site / "aaa-0.dist-info"
+        other.mkdir()
+        (other / "METADATA").write_text("Metadata-Version: 2.1\nName: aaa\nVersion: 0\n")
+        (other / "entry_points.txt").write_text("[torch.backends]\naaa = aaa_starts_cuda:start\n")
+        self.addCleanup(lambda: [path.unlink() for path in other.iterdir()] and other.rmdir())
+        done = self.probe("backend:fragscope_attach")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "none\n", ""))
+        self.assertGreater(self.listed()[0]["written_records"], 0)
+        done = self.probe("backend:fragscope")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("backend:fragscope: ", done.stderr)
+
+    def test_warnings_that_are_errors_stop_no_job(self):
+        done = self.run_python("-W", "error", "-c", PROBE, **{CUDA: "backend:fragscope_attach,fragscope_dir:/proc/x"})
+        self.assertEqual((done.returncode, done.stdout), (0, "none\n"), done.stderr)
+
+
+if __name__ == "__main__":
+    os.environ.pop("RANK", None)
+    unittest.main()
