@@ -47,6 +47,10 @@ recorder::RecorderOptions recorder_options(const policy::PolicyOptions& options)
 
 }  // namespace
 
+recorder::RecorderOptions recorder_options_of_environment() {
+  return recorder_options(options_of_environment());
+}
+
 LiveAllocator& LiveAllocator::instance() {
   static auto* const allocator = [] {
     // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): never destroyed

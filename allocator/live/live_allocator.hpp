@@ -13,6 +13,9 @@
 
 namespace fragscope::live {
 
+/// What rings say of this process, with the settings that the environment has.
+[[nodiscard]] recorder::RecorderOptions recorder_options_of_environment();
+
 class LiveAllocator {
  public:
   static constexpr int kMostDevices = 64;
