@@ -115,8 +115,10 @@ void NativeDevice::write_event(const NativeEvent& event) {
   Record record;
   record.kind = static_cast<RecordKind>(event.action);
   record.address = event.address;
-  record.stream = recorder_->stream_id(event.stream);
-  record.pool = recorder_->pool_id({event.pool_first, event.pool_second});
+  if (event.stream != 0) record.stream = recorder_->stream_id(event.stream);
+  if ((event.pool_first | event.pool_second) != 0) {
+    record.pool = recorder_->pool_id({event.pool_first, event.pool_second});
+  }
   record.stack = event.stack;
   switch (event.action) {
     case NativeAction::kSegmentUnmap:

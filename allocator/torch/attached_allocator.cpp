@@ -207,13 +207,14 @@ void AttachedAllocator::hear(const TraceEntry& entry) noexcept {
   Attachment* recorded = of(entry.device_);
   NativeEvent event;
   if (recorded == nullptr || !is_recorded(entry.action_, event.action)) return;
-  const CallUnderWay& call = call_under_way;
   event.address = entry.addr_;
   event.size = entry.size_;
   event.stream = handle_of(entry.stream_);
   const bool is_of_segment = event.action <= NativeAction::kSegmentUnmap;
+  // The call under way is asked only where it matters: to find a thread's own costs most of a
+  // record.
   if (is_of_segment || event.action == NativeAction::kOutOfMemory) {
-    event.requested = call.requested;
+    event.requested = call_under_way.requested;
     tell_settings();
   }
   const MempoolId_t pool = pools_.pool_of(entry, is_of_segment);
@@ -222,7 +223,9 @@ void AttachedAllocator::hear(const TraceEntry& entry) noexcept {
 #if defined(C10_RDTSC)
   event.ticks = entry.time_.approx_t_;
 #endif
-  if (event.action == NativeAction::kSnapshot) event.is_keyframe = call.takes_keyframe;
+  if (event.action == NativeAction::kSnapshot) {
+    event.is_keyframe = call_under_way.takes_keyframe;
+  }
   if (event.action == NativeAction::kOutOfMemory) call_under_way.failed_device = entry.device_;
   if (recorded->on_event(event)) is_keyframe_due_.store(true, std::memory_order_relaxed);
 }
