@@ -101,6 +101,8 @@ Result<trace::RingFile> ProcessRecorder::make_file(const RecordedDevice& device,
   ring.device_uuid = device.uuid;
   ring.device_name = device.name;
   ring.device_total_bytes = device.total_bytes;
+  ring.source = device.source;
+  ring.beginning = device.beginning;
   ring.conf = options_.conf;
   ring.command = options_.command;
   ring.library_version = options_.library_version;

@@ -25,6 +25,8 @@ struct RingOptions {
   std::uint64_t table_bytes = std::uint64_t{4} << 20;
   std::int32_t device = 0;            ///< Ordinal in the process.
   std::optional<std::uint32_t> rank;  ///< See `this_rank`.
+  TraceSource source = TraceSource::kFragscope;
+  TraceBeginning beginning = TraceBeginning::kEmpty;
   std::array<char, 16> device_uuid = {};
   std::uint64_t device_total_bytes = 0;
   std::string_view device_name;
