@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/live/live_device.hpp"
 
+#include "allocator/live/process_list.hpp"
 #include "allocator/policy/inspect/out_of_memory_message.hpp"
 
 #include <utility>
+#include <vector>
 
 namespace fragscope::live {
 
@@ -11,7 +13,8 @@ LiveDevice::LiveDevice(const driver::Api& api,
                        driver::Device device,
                        const policy::PolicyOptions& options,
                        recorder::ProcessRecorder& recorders)
-    : device_(std::move(device))
+    : api_(api)
+    , device_(std::move(device))
     , memory_(api, device_)
     , events_(api, device_)
     , recorder_(recorders.of({device_.ordinal, device_.uuid, device_.name, device_.total_bytes}))
@@ -35,8 +38,12 @@ policy::Address LiveDevice::allocate(std::uint64_t bytes,
 
 Refusal LiveDevice::refusal() const {
   Refusal refusal{policy_.failure(), {}};
+  // Where PyTorch asks, too: the request has failed, and the lock is held.
+  const auto processes = find_in_nvml(api_, device_.ordinal)
+                             .and_then(list_processes)
+                             .value_or(std::vector<policy::ProcessMemory>{});
   refusal.message =
-      policy::out_of_memory_message(refusal.failure, policy_.options(), device_.ordinal, {});
+      policy::out_of_memory_message(refusal.failure, policy_.options(), device_.ordinal, processes);
   if (!ring_path_.empty()) refusal.message += "\nfragscope analyze " + ring_path_ + " says why.";
   return refusal;
 }

@@ -59,6 +59,7 @@ class LiveDevice {
  private:
   [[nodiscard]] Refusal refusal() const;
 
+  const driver::Api& api_;
   driver::Device device_;
   driver::DriverMemory memory_;
   driver::DriverEvents events_;
