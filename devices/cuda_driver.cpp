@@ -144,6 +144,7 @@ DriverAnswer ask_cuda_driver(WithContext context) {
   if (status == kSuccess && count == 0) status = kNoDevice;
   if (status != kSuccess) {
     answer.problem = "cuInit: " + name_of(driver, status);
+    if (status == kNoDevice) answer.problem += ", CUDA programs are shown no device here";
     answer.shows_none = status == kNoDevice;
     return answer;
   }

@@ -71,6 +71,11 @@ struct Environment {
 
 [[nodiscard]] Environment read_environment();
 
+/// What is free on it is not known, and the driver would tell a program with a context there.
+[[nodiscard]] inline bool could_be_asked_with_context(const InventoryDevice& device) {
+  return !device.free_bytes && device.cuda_ordinal.has_value();
+}
+
 /// Puts together what was found. Fails: neither NVML nor the driver knows a device; the message
 /// says what both said.
 [[nodiscard]] Result<Inventory> make_inventory(const Result<Nvml>& nvml,
