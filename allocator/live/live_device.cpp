@@ -2,11 +2,14 @@
 // Handing out, taking back, and the settings; private pools and reports are in the file beside.
 #include "allocator/live/live_device.hpp"
 
+#include "allocator/live/failure/failure_verdict.hpp"
 #include "allocator/live/guarded.hpp"
+#include "allocator/live/failure/process_list.hpp"
 #include "allocator/policy/inspect/out_of_memory_message.hpp"
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace fragscope::live {
 
@@ -14,7 +17,8 @@ LiveDevice::LiveDevice(const driver::Api& api,
                        driver::Device device,
                        const LiveOptions& options,
                        recorder::ProcessRecorder& recorders)
-    : device_(std::move(device))
+    : api_(api)
+    , device_(std::move(device))
     , memory_(api, device_)
     , events_(api, device_)
     , recorder_(recorders.of({device_.ordinal, device_.uuid, device_.name, device_.total_bytes}))
@@ -73,7 +77,7 @@ policy::Address LiveDevice::allocate(std::uint64_t bytes,
     events_.use(stream);
     const StackScope scope(recorder_, stack == nullptr ? 0 : stack_id(stack));
     if (const policy::Block* block = policy_.allocate(bytes, stream)) return block->address;
-    refused = refusal();
+    refused = refusal(stream);
     return 0;
   });
   if (address == 0 && refused.message.empty()) {
@@ -82,11 +86,18 @@ policy::Address LiveDevice::allocate(std::uint64_t bytes,
   return address;
 }
 
-engine::Refusal LiveDevice::refusal() const {
+engine::Refusal LiveDevice::refusal(policy::StreamId stream) const {
   static thread_local std::string message;
   const policy::AllocationFailure& failure = policy_.failure();
-  message = policy::out_of_memory_message(failure, policy_.options(), device_.ordinal, {});
-  if (!ring_path_.empty()) message += "\nfragscope analyze " + ring_path_ + " says why.";
+  // Where PyTorch asks, too: the request has failed, and the lock is held.
+  const auto processes = find_in_nvml(api_, device_.ordinal)
+                             .and_then(list_processes)
+                             .value_or(std::vector<policy::ProcessMemory>{});
+  message = policy::out_of_memory_message(failure, policy_.options(), device_.ordinal, processes);
+  if (failure.kind == policy::AllocationFailure::Kind::kOutOfMemory) {
+    message += "\nfragscope: " + failure_verdict(policy_, device_.ordinal, stream);
+    if (!ring_path_.empty()) message += " More: fragscope analyze " + ring_path_;
+  }
 
   engine::Refusal refusal;
   using Kind = policy::AllocationFailure::Kind;

@@ -86,7 +86,7 @@ class LiveDevice final : public engine::Device {
   void unlock() { mutex_.unlock(); }
 
  private:
-  [[nodiscard]] engine::Refusal refusal() const;
+  [[nodiscard]] engine::Refusal refusal(policy::StreamId stream) const;
   /// The stack's id in the ring.
   [[nodiscard]] std::uint32_t stack_id(engine::Stack stack);
   template <class Body, class Value>
@@ -94,6 +94,7 @@ class LiveDevice final : public engine::Device {
   template <class Body>
   void guarded(Body body) noexcept;
 
+  const driver::Api& api_;
   driver::Device device_;
   driver::DriverMemory memory_;
   driver::DriverEvents events_;

@@ -343,9 +343,9 @@ void CachingPolicy::report_failure(const Request& request) {
     }
   }
   ++statistics_.num_ooms;
-  if (observer_ == nullptr) return;
   const PrivatePool* owner = request.pool->owner();
-  observer_->on_out_of_memory(failure_, request.stream, owner == nullptr ? PoolId{} : owner->id);
+  if (owner != nullptr) failure_.pool = owner->id;
+  if (observer_ != nullptr) observer_->on_out_of_memory(failure_, request.stream, failure_.pool);
 }
 
 // --- Taking back. --------------------------------------------------------------------------------

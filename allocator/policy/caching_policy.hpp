@@ -56,6 +56,7 @@ struct AllocationFailure {
   std::uint64_t requested_size = 0;
   std::uint64_t rounded_size = 0;
   std::uint64_t device_allocation = 0;  ///< "Tried to allocate"
+  PoolId pool;
   Capacity capacity;
   std::optional<std::uint64_t> limit_bytes;
   std::uint64_t allocated_bytes = 0;  ///< Without idle bytes of private pools.

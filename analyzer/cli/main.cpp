@@ -46,6 +46,7 @@ int run(int argc, char** argv) {
   std::function<int()> chosen;
   fragscope::cli::add_analyze_command(app, chosen);
   fragscope::cli::add_explain_command(app, chosen);
+  fragscope::cli::add_devices_command(app, chosen);
   fragscope::cli::add_record_command(app, chosen);
   fragscope::cli::add_run_command(app, chosen);
   fragscope::cli::add_rings_command(app, chosen);

@@ -35,7 +35,8 @@ void add_device(std::string_view line, DeviceList& devices) {
   name = name.substr(0, name.find(kUuid));
   if (error != std::errc{} || index < 0 || index >= kMaxDevices || !name.starts_with(": ")) return;
   devices[index] = {std::string(name.substr(2)),
-                    std::string(line.substr(uuid_start, uuid_end - uuid_start))};
+                    std::string(line.substr(uuid_start, uuid_end - uuid_start)),
+                    std::nullopt};
 }
 
 DeviceList read_device_list(std::string_view listing) {

@@ -8,12 +8,30 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace fragscope::explain {
+
+struct ProcessBefore {
+  std::uint64_t pid = 0;
+  std::string name;  ///< Empty: not known.
+  std::optional<std::uint64_t> used_bytes;
+};
+
+/// What a device had free at some time before the job, by `fragscope devices`.
+struct DeviceBefore {
+  std::string uuid;
+  std::optional<std::uint64_t> time_s;  ///< Since the Unix epoch.
+  std::optional<std::uint64_t> total_bytes;
+  std::optional<std::uint64_t> free_bytes;
+  bool has_processes = false;  ///< Else nobody knew them.
+  std::vector<ProcessBefore> processes;
+};
 
 struct Device {
   std::string name;  ///< "NVIDIA H100 80GB HBM3"
   std::string uuid;  ///< "GPU-..."
+  std::optional<DeviceBefore> before;
 };
 
 /// By index, as the driver of the machine that printed the list counts.

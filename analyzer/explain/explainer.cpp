@@ -7,6 +7,7 @@
 #include "analyzer/logtext/phrase_scanner.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -41,7 +42,7 @@ class Explainer {
     explanation.dropped_count = messages_.dropped_count();
     for (Message& message : messages_.take_messages()) {
       Finding finding = judge_message(message);
-      explanation.reports.push_back({std::move(message), std::move(finding)});
+      explanation.reports.push_back({std::move(message), std::move(finding), std::nullopt});
     }
     explanation.timelines = timelines_.finish();
     explanation.skipped_starts = timelines_.skipped_starts();

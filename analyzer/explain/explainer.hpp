@@ -21,6 +21,7 @@ namespace fragscope::explain {
 struct Report {
   Message message;
   Finding finding;
+  std::optional<DeviceBefore> before;  ///< Of its device, where a list given beside the log says.
 };
 
 struct Explanation {

@@ -164,6 +164,7 @@ class Redactor {
   Explanation run(Explanation explanation) {
     for (Report& report : explanation.reports) {
       redact(report.message);
+      if (report.before) redact(*report.before);
       report.finding = judge_message(report.message);
     }
     for (stages::Timeline& timeline : explanation.timelines)
@@ -181,6 +182,13 @@ class Redactor {
     std::string kept = std::string(lead) + redacted_text(text.substr(message.lead));
     message.lead = lead.size();
     message.text = std::move(kept);
+  }
+
+  void redact(DeviceBefore& before) {
+    for (ProcessBefore& process : before.processes) {
+      process.pid = 0;
+      if (!process.name.empty()) process.name = words_.mask("masked", process.name);
+    }
   }
 
   std::string redacted_text(std::string_view text) {

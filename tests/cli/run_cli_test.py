@@ -4,6 +4,7 @@
 
   run_cli_test.py --tool build/dev/bin/fragscope --job build/dev/bin/recorded_run
   run_cli_test.py ... listing recording.Output
+  run_cli_test.py ... --libraries build/dev/virtual_cuda devices
 
 Runs from the repository's root.
 """
@@ -21,11 +22,13 @@ def main():
     parser = argparse.ArgumentParser(description="Tests the command line on traces.")
     parser.add_argument("--tool", required=True)
     parser.add_argument("--job", required=True)
+    parser.add_argument("--libraries", default="", help="virtual CUDA, which `devices` needs")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("tests", nargs="*", default=_MODULES)
     arguments = parser.parse_args()
     support.TOOL = arguments.tool
     support.JOB = arguments.job
+    support.LIBRARIES = arguments.libraries
     suite = unittest.defaultTestLoader.loadTestsFromNames(arguments.tests)
     result = unittest.TextTestRunner(verbosity=2 if arguments.verbose else 1).run(suite)
     return 0 if result.wasSuccessful() and result.testsRun > 0 else 1

@@ -11,6 +11,7 @@ import unittest
 
 TOOL = ""
 JOB = ""
+LIBRARIES = ""  # Virtual CUDA.
 _LONG = 60
 
 

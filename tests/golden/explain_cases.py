@@ -62,9 +62,16 @@ _TRAINING = _texts(
 
 _LISTING = ("--devices", "fixtures/logs/records/nvidia_smi_L.txt")
 
+# As `fragscope devices --json` printed it on a machine of that kind, before the job of the log.
+_BEFORE = ("--devices", "fixtures/logs/records/devices_before.json")
+
 _RECORDS = [
     ExplainCase("records/two_processes", "record", ("--record",)),
     ExplainCase("records/two_processes", "record_devices", ("--record", *_LISTING)),
+    ExplainCase("records/two_processes", "record_before", ("--record", *_BEFORE)),
+    ExplainCase("records/two_processes", "before", _BEFORE),
+    ExplainCase("records/two_processes", "json_before", ("--json", *_BEFORE)),
+    ExplainCase("records/two_processes", "redact_before", ("--redact", *_BEFORE)),
     ExplainCase("records/bare_error", "record", ("--record",)),
     ExplainCase("eras/pytorch_1_11_search", "record", ("--record",)),
     ExplainCase("prefixes/prose_only", "record", ("--record",)),

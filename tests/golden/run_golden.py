@@ -17,28 +17,49 @@ from pathlib import Path
 import subprocess
 import sys
 
+from devices_cases import DEVICES_CASES
 from explain_cases import EXPLAIN_CASES
 from golden_cases import CASES as ANALYZE_CASES
 from trace_cases import TRACE_CASES
 
-CASES = ANALYZE_CASES + EXPLAIN_CASES + TRACE_CASES
+CASES = ANALYZE_CASES + EXPLAIN_CASES + TRACE_CASES + DEVICES_CASES
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
 
-def run(tool, case):
+def machine_of(case):
+    """Options of the virtual machine that the case needs; none: it needs no GPU."""
+    return getattr(case, "machine", ())
+
+
+def command_of(tool, libraries, case):
+    if not machine_of(case):
+        return [tool, *case.arguments]
+    return ["virtual_cuda/run", "--libraries", libraries, *case.machine, "--", tool,
+            *case.arguments]
+
+
+def run(tool, libraries, case):
     """Standard output, standard error and exit code as one text."""
     environment = {key: value for key, value in os.environ.items()
-                   if key not in ("NO_COLOR", "CLICOLOR_FORCE")}
+                   if key not in ("NO_COLOR", "CLICOLOR_FORCE", "CUDA_VISIBLE_DEVICES",
+                                  "CUDA_DEVICE_ORDER")}
+    environment.update(getattr(case, "environment", ()))
     stdin = open(ROOT / case.stdin, "rb") if case.stdin else subprocess.DEVNULL
-    done = subprocess.run([tool, *case.arguments], cwd=ROOT, stdin=stdin, capture_output=True,
+    done = subprocess.run(command_of(tool, libraries, case), cwd=ROOT, stdin=stdin, capture_output=True,
                           timeout=60, env=environment, check=False)
     out = done.stdout.decode()
     if "--json" in case.options:
         parsed = json.loads(out)
         parsed["fragscope"] = "VERSION"
+        for key in ("time_s", "host_namespace"):  # Of the machine that the test runs on.
+            if key in parsed:
+                parsed[key] = type(parsed[key]).__name__
         out = json.dumps(parsed, indent=1) + "\n"
-    text = "$ fragscope " + " ".join(case.arguments)
+    text = "".join(f"{key}={value} " for key, value in getattr(case, "environment", ()))
+    text = f"$ {text}fragscope " + " ".join(case.arguments)
+    if machine_of(case):
+        text += "  # virtual_cuda/run " + " ".join(case.machine)
     if case.stdin:
         text += " < " + case.stdin
     text += "\n" + out
@@ -47,9 +68,9 @@ def run(tool, case):
     return text.replace("\x1b", "<ESC>") + f"--- exit code {done.returncode}\n"
 
 
-def check(tool, case, update):
+def check(tool, libraries, case, update):
     """Whether the case prints what its file holds; writes the file if wanted."""
-    got = run(tool, case)
+    got = run(tool, libraries, case)
     path = HERE / case.golden
     if update:
         path.parent.mkdir(exist_ok=True)
@@ -72,6 +93,8 @@ def files_without_case():
 def main():
     parser = argparse.ArgumentParser(description="Compares printed text with files.")
     parser.add_argument("--tool")
+    parser.add_argument("--libraries",
+                        help="virtual CUDA; without it what needs a GPU is left out, and said")
     parser.add_argument("--list", action="store_true", help="names of the golden files")
     parser.add_argument("golden", nargs="*")
     arguments = parser.parse_args()
@@ -79,9 +102,12 @@ def main():
         print("\n".join(case.golden for case in CASES))
         return 0
     cases = [case for case in CASES if not arguments.golden or case.golden in arguments.golden]
+    if not arguments.libraries:
+        print("left out:", *[case.golden for case in cases if machine_of(case)])
+        cases = [case for case in cases if not machine_of(case)]
     update = os.environ.get("FRAGSCOPE_UPDATE_GOLDEN") == "1"
     tool = os.path.abspath(arguments.tool)
-    failed = [case.golden for case in cases if not check(tool, case, update)]
+    failed = [case.golden for case in cases if not check(tool, arguments.libraries, case, update)]
     if not arguments.golden:
         failed += [f"{name}: no case names it" for name in files_without_case()]
     if failed:

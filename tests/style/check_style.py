@@ -35,7 +35,7 @@ MAX_FUNCTION_LINES = 70
 # Folders of inputs and expected outputs, which are as long and as odd as they must be.
 DATA_FOLDER = re.compile(r"^(fixtures|tests/golden|tests/fuzz/[^/]*corpus[^/]*)/")
 
-OUR_FOLDERS = ("allocator", "analyzer", "bench", "fixtures", "kernels", "tests", "trace",
+OUR_FOLDERS = ("allocator", "analyzer", "bench", "devices", "fixtures", "kernels", "tests", "trace",
                "virtual_cuda")
 ERRORS_ONLY = ("trace/result.hpp", "trace/check.hpp")
 # What the files under a folder may include of ours; the longest folder decides. Folders that are
@@ -43,9 +43,10 @@ ERRORS_ONLY = ("trace/result.hpp", "trace/check.hpp")
 MAY_INCLUDE = {
     "trace/": ("trace/",),
     "allocator/policy/": ("allocator/policy/", *ERRORS_ONLY),
-    "allocator/": ("allocator/", "trace/"),
+    "allocator/": ("allocator/", "devices/", "trace/"),
+    "devices/": ("devices/", *ERRORS_ONLY),
     "kernels/": ("kernels/", *ERRORS_ONLY),
-    "analyzer/": ("analyzer/", "allocator/policy/", "kernels/", "trace/"),
+    "analyzer/": ("analyzer/", "allocator/policy/", "devices/", "kernels/", "trace/"),
     "virtual_cuda/": ("virtual_cuda/", "allocator/policy/", "trace/"),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')

@@ -49,6 +49,22 @@ TEST(ParseOptions, ReadsNeighboursAndFaults) {
   EXPECT_TRUE(options.faults[1].onward);
 }
 
+TEST(ParseOptions, ReadsProcessesAndWhatNvmlAnswers) {
+  const Options options =
+      options_of("gpus=2,process=1:77:2GiB:python a:b,process=0:78:1GiB,nvml=Init:9,nvml-pid=4242");
+
+  ASSERT_EQ(options.processes.size(), 2U);
+  EXPECT_EQ(options.processes[0].device, 1);
+  EXPECT_EQ(options.processes[0].pid, 77U);
+  EXPECT_EQ(options.processes[0].bytes, 2 * kGiB);
+  EXPECT_EQ(options.processes[0].name, "python a:b");
+  EXPECT_EQ(options.processes[1].name, "");
+  ASSERT_EQ(options.nvml_answers.size(), 1U);
+  EXPECT_EQ(options.nvml_answers[0].function, "Init");
+  EXPECT_EQ(options.nvml_answers[0].code, 9);
+  EXPECT_EQ(options.nvml_pid, 4242U);
+}
+
 TEST(ParseOptions, SaysWhatIsWrong) {
   const std::pair<const char*, const char*> cases[] = {
       {"gpu=1", "unknown option gpu"},
@@ -58,6 +74,10 @@ TEST(ParseOptions, SaysWhatIsWrong) {
       {"memory=80GB", "memory=80GB"},
       {"compute=9", "M.N"},
       {"neighbour=9:1GiB", "[GPU:]SIZE[@ATTEMPT]"},
+      {"process=0:1GiB", "GPU:PID:SIZE[:NAME]"},
+      {"process=0:0:1GiB", "GPU:PID:SIZE[:NAME]"},
+      {"nvml=Init", "FUNCTION:CODE"},
+      {"nvml-pid=x", "a process id"},
       {"fail=malloc", "KIND:NTH"},
       {"fail=malloc:0", "KIND:NTH"},
       {"fail=cuda:1", "KIND:NTH"},

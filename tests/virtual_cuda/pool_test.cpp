@@ -115,7 +115,18 @@ TEST(VisibleDevices, AreReadAsTheDriverReadsThem) {
   Options options;
   options.devices.assign(4, device_presets().front());
   const std::pair<const char*, std::vector<int>> cases[] = {
-      {nullptr, {0, 1, 2, 3}}, {"2,0", {2, 0}}, {"1,9,2", {1}}, {"", {}}, {"-1", {}}, {"3,x", {3}}};
+      {nullptr, {0, 1, 2, 3}},
+      {"2,0", {2, 0}},
+      {"1,9,2", {1}},
+      {"", {}},
+      {"-1", {}},
+      {"3,x", {3}},
+      {"2gpu, 0", {2, 0}},
+      {"1,2,1", {}},
+      {"GPU-f7a65c0e-0000-8000-8000-000000000003,0", {3, 0}},
+      {"0,GPU-f7a65c0e,1", {0}},
+      {"1,GPU-nobody", {1}},
+  };
   for (const auto& [text, wanted] : cases) {
     Machine machine(options, text);
     std::vector<int> found;

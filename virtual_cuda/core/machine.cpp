@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "virtual_cuda/core/machine.hpp"
 
+#include "virtual_cuda/device/device_attributes.hpp"
 #include "virtual_cuda/memory/host_pages.hpp"
 
 #include <pthread.h>
@@ -70,6 +71,10 @@ Machine::Machine(Options options, const char* visible)
     const auto index = static_cast<std::size_t>(neighbour.device);
     if (index < devices_.size()) devices_[index]->schedule(neighbour);
   }
+  for (const OtherProcess& process : options_.processes) {
+    const auto index = static_cast<std::size_t>(process.device);
+    if (index < devices_.size()) devices_[index]->add_other(process);
+  }
   for (const FaultRule& rule : options_.faults)
     faults_.add(rule);
   choose_visible(visible);
@@ -89,24 +94,46 @@ int Machine::ordinal_of(int index) const {
   return found == visible_.end() ? -1 : static_cast<int>(found - visible_.begin());
 }
 
-// As the driver reads it: indices with commas between them, and the first that is none ends the
-// list.
+// The device that one entry of CUDA_VISIBLE_DEVICES names, or null: a number, of which only the
+// digits count, or as much of a UUID as no other has.
+Device* Machine::named(std::string_view entry) {
+  if (!entry.starts_with("GPU-")) {
+    std::size_t index = 0;
+    const auto [stopped, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
+    return error != std::errc() || index >= devices_.size() ? nullptr : devices_[index].get();
+  }
+  Device* found = nullptr;
+  for (const auto& device : devices_) {
+    if (!device_uuid_text(*device).starts_with(entry)) continue;
+    if (found != nullptr) return nullptr;
+    found = device.get();
+  }
+  return found;
+}
+
+// As the driver reads it: names with commas between them; the first that is none ends the list, and
+// one that comes twice empties it.
 void Machine::choose_visible(const char* visible) {
   if (visible == nullptr) {
     for (const auto& device : devices_)
       visible_.push_back(device.get());
     return;
   }
-  const std::string_view text(visible);
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at < end) {
-    std::size_t index = 0;
-    const auto [stopped, error] = std::from_chars(at, end, index);
-    if (error != std::errc() || index >= devices_.size()) return;
-    visible_.push_back(devices_[index].get());
-    if (stopped == end || *stopped != ',') return;
-    at = stopped + 1;
+  std::string_view rest(visible);
+  while (!rest.empty()) {
+    const std::size_t comma = rest.find(',');
+    std::string_view entry = rest.substr(0, comma);
+    while (entry.starts_with(' '))
+      entry.remove_prefix(1);
+    Device* const device = named(entry);
+    if (device == nullptr) return;
+    if (std::find(visible_.begin(), visible_.end(), device) != visible_.end()) {
+      visible_.clear();
+      return;
+    }
+    visible_.push_back(device);
+    if (comma == std::string_view::npos) return;
+    rest.remove_prefix(comma + 1);
   }
 }
 

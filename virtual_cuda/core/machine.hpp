@@ -70,6 +70,7 @@ class Machine {
   [[nodiscard]] Timeline& timeline() { return timeline_; }
 
  private:
+  [[nodiscard]] Device* named(std::string_view entry);
   void choose_visible(const char* visible);
   [[nodiscard]] Status claim_windows();
 

@@ -108,6 +108,38 @@ Result<void> add_neighbour(std::string_view value, Options& options) {
   return {};
 }
 
+// GPU:PID:SIZE[:NAME]
+Result<void> add_process(std::string_view value, Options& options) {
+  constexpr std::string_view kExpected = "GPU:PID:SIZE[:NAME]";
+  std::string_view rest = value;
+  const auto next = [&rest] {
+    const std::size_t colon = rest.find(':');
+    const std::string_view part = rest.substr(0, colon);
+    rest.remove_prefix(colon == std::string_view::npos ? rest.size() : colon + 1);
+    return part;
+  };
+  const auto device = parse_number(next());
+  const auto pid = parse_number(next());
+  const auto bytes = parse_size(next());
+  if (!device || *device >= kMaxDevices || !pid || *pid == 0 || *pid > UINT32_MAX || !bytes) {
+    return bad_value("process", value, kExpected);
+  }
+  options.processes.push_back(
+      {static_cast<int>(*device), static_cast<std::uint32_t>(*pid), *bytes, std::string(rest)});
+  return {};
+}
+
+// FUNCTION:CODE
+Result<void> add_nvml_answer(std::string_view value, Options& options) {
+  const std::size_t colon = value.find(':');
+  const auto code =
+      colon == std::string_view::npos ? std::nullopt : parse_number(value.substr(colon + 1));
+  if (colon == 0 || !code || *code > 999) return bad_value("nvml", value, "FUNCTION:CODE");
+  options.nvml_answers.push_back(
+      {std::string(value.substr(0, colon)), static_cast<std::int32_t>(*code)});
+  return {};
+}
+
 // KIND:NTH or KIND:NTH..
 Result<void> add_fault(std::string_view value, Options& options) {
   constexpr std::string_view kExpected =
@@ -144,6 +176,14 @@ Result<void> apply(std::string_view key,
   if (key == "sms") return add_multiprocessors(value, devices);
   if (key == "neighbour") return add_neighbour(value, options);
   if (key == "fail") return add_fault(value, options);
+  if (key == "process") return add_process(value, options);
+  if (key == "nvml") return add_nvml_answer(value, options);
+  if (key == "nvml-pid") {
+    const auto pid = parse_number(value);
+    if (!pid || *pid > UINT32_MAX) return bad_value(key, value, "a process id");
+    options.nvml_pid = static_cast<std::uint32_t>(*pid);
+    return {};
+  }
   if (key == "name") {
     devices.names.emplace_back(value);
     return {};

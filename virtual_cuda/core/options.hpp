@@ -4,16 +4,24 @@
 #pragma once
 
 #include "trace/result.hpp"
+#include "virtual_cuda/device/device.hpp"
 #include "virtual_cuda/device/device_model.hpp"
 #include "virtual_cuda/device/fault_plan.hpp"
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace fragscope::virtual_cuda {
 
 inline constexpr const char* kOptionsVariable = "FRAGSCOPE_VIRTUAL_CUDA";
+
+/// What NVML answers instead of doing what it is asked.
+struct NvmlAnswer {
+  std::string function;   ///< Part of the names of the functions that do.
+  std::int32_t code = 0;  ///< nvmlReturn_t
+};
 
 struct Options {
   std::vector<DeviceModel> devices;  ///< One for each GPU of the machine.
@@ -22,12 +30,15 @@ struct Options {
   std::uint64_t kernel_ns = 0;  ///< How long a kernel takes by the virtual clock.
   std::vector<Neighbour> neighbours;
   std::vector<FaultRule> faults;
-  bool trace = false;  ///< Every call on standard error.
+  std::vector<OtherProcess> processes;
+  std::vector<NvmlAnswer> nvml_answers;
+  std::uint32_t nvml_pid = 0;  ///< How NVML calls this process, as in a container; 0: by its id.
+  bool trace = false;          ///< Every call on standard error.
 };
 
 /// Reads `key=value` pairs with commas between them. A key given again describes the next GPU
 /// (preset, memory, name, compute, sms; the last one holds for the rest) or adds one more
-/// (neighbour, fail).
+/// (neighbour, process, nvml, fail).
 ///
 ///   gpus=2                  how many GPUs, 1 to 8
 ///   preset=h100-80g         a card that people have; see device_model.cpp
@@ -36,8 +47,10 @@ struct Options {
 ///   context=512MiB          what a context takes
 ///   kernel-ns=1000          how long a kernel takes
 ///   neighbour=0:10GiB@40    other processes hold 10 GiB of GPU 0 from its 40th attempt to get
-///   memory fail=malloc:3           the third call of the kind fails; fail=malloc:3.. and all later
-///   ones trace                   every call on standard error
+///   memory process=0:77:2GiB:name  process 77 holds 2 GiB of GPU 0; without a name NVML cannot
+///   tell it nvml-pid=4242           how NVML calls this process nvml=MemoryInfo:3       NVML's
+///   functions with this in their name answer 3 fail=malloc:3           the third call of the kind
+///   fails; fail=malloc:3.. and all later ones trace                   every call on standard error
 [[nodiscard]] Result<Options> parse_options(std::string_view text);
 
 /// "80GiB", "512MiB", "1.5GiB" or a plain number of bytes.

@@ -33,12 +33,17 @@ void Device::schedule(const Neighbour& neighbour) {
   }
 }
 
+void Device::add_other(OtherProcess process) {
+  other_bytes_ += process.bytes;
+  others_.push_back(std::move(process));
+}
+
 std::uint64_t Device::process_bytes() const {
   return used_bytes_ + (active_ ? context_bytes_ : 0);
 }
 
 std::uint64_t Device::free_bytes() const {
-  const std::uint64_t taken = process_bytes() + neighbour_bytes_;
+  const std::uint64_t taken = process_bytes() + neighbour_bytes_ + other_bytes_;
   return taken < total_bytes() ? total_bytes() - taken : 0;
 }
 

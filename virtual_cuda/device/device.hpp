@@ -8,6 +8,7 @@
 #include "virtual_cuda/device/fault_plan.hpp"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace fragscope::virtual_cuda {
@@ -28,13 +29,21 @@ inline constexpr std::uint64_t kFirstWindow = 0x2000'0000'0000;
 inline constexpr std::uint64_t kWindowBytes = 6 * kTiB;
 #endif
 
+/// Another process that NVML shows by itself.
+struct OtherProcess {
+  int device = 0;
+  std::uint32_t pid = 0;
+  std::uint64_t bytes = 0;
+  std::string name;  ///< Empty: NVML cannot tell it.
+};
+
 /// The memory of one device, as books:
 ///
-///   total = context + used + neighbours + free
+///   total = context + used + neighbours and others + free
 ///
-/// The context's share is taken when the first call needs a context. Neighbours are other
-/// processes; they take what they take even if this process holds it, in which case nothing is
-/// free.
+/// The context's share is taken when the first call needs a context. Neighbours and others are
+/// other processes; they take what they take even if this process holds it, in which case nothing
+/// is free.
 class Device {
  public:
   Device(int index, DeviceModel model, std::uint64_t context_bytes);
@@ -57,6 +66,7 @@ class Device {
   void schedule(const Neighbour& neighbour);
   /// Neighbours hold `bytes` from now on; those still scheduled come as planned.
   void set_neighbour_bytes(std::uint64_t bytes) { neighbour_bytes_ = bytes; }
+  void add_other(OtherProcess process);
 
   [[nodiscard]] std::uint64_t total_bytes() const { return model_.memory_bytes; }
   [[nodiscard]] std::uint64_t free_bytes() const;
@@ -65,6 +75,7 @@ class Device {
   /// What this process took, without its context.
   [[nodiscard]] std::uint64_t used_bytes() const { return used_bytes_; }
   [[nodiscard]] std::uint64_t neighbour_bytes() const { return neighbour_bytes_; }
+  [[nodiscard]] const std::vector<OtherProcess>& others() const { return others_; }
 
  private:
   int index_;
@@ -74,6 +85,8 @@ class Device {
   bool active_ = false;
   std::uint64_t used_bytes_ = 0;
   std::uint64_t neighbour_bytes_ = 0;
+  std::vector<OtherProcess> others_;
+  std::uint64_t other_bytes_ = 0;
   std::uint64_t attempt_count_ = 0;
   std::vector<Neighbour> scheduled_;
 };

@@ -2,6 +2,7 @@
 #include "virtual_cuda/device/device_attributes.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <iterator>
 
 namespace fragscope::virtual_cuda {
@@ -167,6 +168,19 @@ std::array<std::uint8_t, 16> device_uuid(const Device& device) {
           0x00,
           0x00,
           static_cast<std::uint8_t>(device.index())};
+}
+
+std::string device_uuid_text(const Device& device) {
+  std::string text = "GPU";
+  int at = 0;
+  for (const std::uint8_t byte : device_uuid(device)) {
+    char digits[3];
+    std::snprintf(digits, sizeof(digits), "%02x", unsigned(byte));
+    if (at == 0 || at == 4 || at == 6 || at == 8 || at == 10) text += '-';
+    text += digits;
+    ++at;
+  }
+  return text;
 }
 
 int shared_bytes_per_multiprocessor(const Device& device) {

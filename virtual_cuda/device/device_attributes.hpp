@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace fragscope::virtual_cuda {
 
@@ -19,6 +20,7 @@ namespace fragscope::virtual_cuda {
 
 /// The sixteen bytes of cudaDeviceProp.uuid, which NVML prints as "GPU-...".
 [[nodiscard]] std::array<std::uint8_t, 16> device_uuid(const Device& device);
+[[nodiscard]] std::string device_uuid_text(const Device& device);
 
 /// Shared memory figures, in bytes.
 [[nodiscard]] int shared_bytes_per_multiprocessor(const Device& device);

@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <fstream>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 using namespace fragscope::virtual_cuda;  // NOLINT(google-build-using-namespace)
@@ -22,6 +25,9 @@ enum class Nvml : std::int32_t {
   kNotSupported = 3,
   kNotFound = 6,
   kInsufficientSize = 7,
+  kDriverNotLoaded = 9,
+  kVersionMismatch = 25,
+  kNoPermission = 4,
   kUnknown = 999,
 };
 
@@ -63,11 +69,21 @@ struct FabricInfo {
 
 bool initialized = false;  // Under the machine's lock.
 
+// What the options have a function answer instead of what it does, if they do.
+std::optional<Nvml> planned_answer(const Machine& machine, std::string_view name) {
+  for (const NvmlAnswer& answer : machine.options().nvml_answers) {
+    if (name.find(answer.function) != std::string_view::npos) return static_cast<Nvml>(answer.code);
+  }
+  return std::nullopt;
+}
+
 template <class Body>
 std::int32_t nvml_call(const char* name, Body&& body) {
   Nvml code = Nvml::kUnknown;
   static_cast<void>(locked_call(name, [&](Call& call) -> Status {
-    code = call.machine.faults().strike(FaultKind::kNvml) ? Nvml::kUnknown : body(call.machine);
+    if (call.machine.faults().strike(FaultKind::kNvml)) return Status::kSuccess;
+    const auto planned = planned_answer(call.machine, name);
+    code = planned ? *planned : body(call.machine);
     return Status::kSuccess;
   }));
   return static_cast<std::int32_t>(code);
@@ -110,21 +126,25 @@ Nvml print(char* text, unsigned size_bytes, const std::string& value) {
   return Nvml::kSuccess;
 }
 
-std::string uuid_text(const Device& device) {
-  std::string text = "GPU";
-  int at = 0;
-  for (const std::uint8_t byte : device_uuid(device)) {
-    char digits[3];
-    std::snprintf(digits, sizeof(digits), "%02x", unsigned(byte));
-    if (at == 0 || at == 4 || at == 6 || at == 8 || at == 10) text += '-';
-    text += digits;
-    ++at;
-  }
-  return text;
-}
-
 unsigned long long used_bytes(const Device& device) {
   return device.total_bytes() - device.free_bytes();
+}
+
+// Needs the machine's lock.
+unsigned this_process() {
+  const unsigned shown = Machine::instance().options().nvml_pid;
+  return shown == 0 ? static_cast<unsigned>(getpid()) : shown;
+}
+
+// The program of a process, where it can be seen, as the first word of its command line.
+std::string name_of_process(Machine& machine, unsigned pid) {
+  for (const OtherProcess& other : machine.options().processes) {
+    if (other.pid == pid) return other.name;
+  }
+  std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline", std::ios::binary);
+  std::string name;
+  std::getline(file, name, '\0');
+  return name;
 }
 
 template <class Info>
@@ -141,10 +161,13 @@ void add_process(std::vector<Info>& processes, unsigned pid, unsigned long long 
 
 template <class Info>
 std::int32_t running_processes(const char* name, DeviceHandle handle, unsigned* count, Info* out) {
+  if (count == nullptr) return static_cast<std::int32_t>(Nvml::kInvalidArgument);
   return device_call(name, handle, [&](const Device& device) -> Nvml {
     std::vector<Info> processes;
-    add_process(processes, static_cast<unsigned>(getpid()), device.process_bytes());
+    add_process(processes, this_process(), device.process_bytes());
     add_process(processes, kNeighbourProcess, device.neighbour_bytes());
+    for (const OtherProcess& other : device.others())
+      add_process(processes, other.pid, other.bytes);
     const unsigned room = *count;
     *count = static_cast<unsigned>(processes.size());
     if (room < processes.size()) return Nvml::kInsufficientSize;
@@ -188,6 +211,12 @@ const char* nvmlErrorString(std::int32_t code) {
       return "Not Found";
     case Nvml::kInsufficientSize:
       return "Insufficient Size";
+    case Nvml::kNoPermission:
+      return "Insufficient Permissions";
+    case Nvml::kDriverNotLoaded:
+      return "Driver Not Loaded";
+    case Nvml::kVersionMismatch:
+      return "Argument version mismatch";
     case Nvml::kUnknown:
       break;
   }
@@ -195,7 +224,18 @@ const char* nvmlErrorString(std::int32_t code) {
 }
 
 std::int32_t nvmlSystemGetDriverVersion(char* text, unsigned size_bytes) {
-  return nvml_call(__func__, [&](Machine&) { return print(text, size_bytes, "595.00"); });
+  return nvml_call(__func__, [&](Machine&) {
+    return initialized ? print(text, size_bytes, "595.00") : Nvml::kUninitialized;
+  });
+}
+// Cut to the room there is, as NVML does.
+std::int32_t nvmlSystemGetProcessName(unsigned pid, char* text, unsigned size_bytes) {
+  return nvml_call(__func__, [&](Machine& machine) -> Nvml {
+    if (!initialized) return Nvml::kUninitialized;
+    if (text == nullptr || size_bytes == 0) return Nvml::kInvalidArgument;
+    const std::string name = name_of_process(machine, pid);
+    return name.empty() ? Nvml::kNotFound : print(text, size_bytes, name.substr(0, size_bytes - 1));
+  });
 }
 std::int32_t nvmlSystemGetCudaDriverVersion_v2(int* version) {
   *version = 13020;
@@ -217,8 +257,11 @@ std::int32_t nvmlDeviceGetCount(unsigned* count) {
 }
 
 std::int32_t nvmlDeviceGetHandleByIndex_v2(unsigned index, DeviceHandle* handle) {
-  return find_device(__func__, handle, [&](const Device& device) {
-    return static_cast<unsigned>(device.index()) == index;
+  return nvml_call(__func__, [&](Machine& machine) -> Nvml {
+    if (!initialized) return Nvml::kUninitialized;
+    if (index >= machine.devices().size()) return Nvml::kInvalidArgument;
+    *handle = handle_of_device(machine.device(static_cast<int>(index)));
+    return Nvml::kSuccess;
   });
 }
 std::int32_t nvmlDeviceGetHandleByIndex(unsigned index, DeviceHandle* handle) {
@@ -238,7 +281,7 @@ std::int32_t nvmlDeviceGetHandleByPciBusId(const char* text, DeviceHandle* handl
 
 std::int32_t nvmlDeviceGetHandleByUUID(const char* text, DeviceHandle* handle) {
   return find_device(
-      __func__, handle, [&](const Device& device) { return uuid_text(device) == text; });
+      __func__, handle, [&](const Device& device) { return device_uuid_text(device) == text; });
 }
 
 std::int32_t nvmlDeviceGetIndex(DeviceHandle handle, unsigned* index) {
@@ -256,7 +299,7 @@ std::int32_t nvmlDeviceGetName(DeviceHandle handle, char* text, unsigned size_by
 
 std::int32_t nvmlDeviceGetUUID(DeviceHandle handle, char* text, unsigned size_bytes) {
   return device_call(__func__, handle, [&](const Device& device) {
-    return print(text, size_bytes, uuid_text(device));
+    return print(text, size_bytes, device_uuid_text(device));
   });
 }
 
@@ -277,7 +320,9 @@ std::int32_t nvmlDeviceGetMemoryInfo(DeviceHandle handle, MemoryInfo1* info) {
 
 std::int32_t nvmlDeviceGetMemoryInfo_v2(DeviceHandle handle, MemoryInfo2* info) {
   return device_call(__func__, handle, [&](const Device& device) -> Nvml {
-    *info = {info->version, device.total_bytes(), 0, device.free_bytes(), used_bytes(device)};
+    constexpr unsigned kVersion = sizeof(MemoryInfo2) | (2U << 24);
+    if (info->version != kVersion) return Nvml::kVersionMismatch;
+    *info = {kVersion, device.total_bytes(), 0, device.free_bytes(), used_bytes(device)};
     return Nvml::kSuccess;
   });
 }
@@ -296,6 +341,24 @@ std::int32_t nvmlDeviceGetComputeRunningProcesses_v3(DeviceHandle handle,
                                                      unsigned* count,
                                                      ProcessInfo2* processes) {
   return running_processes(__func__, handle, count, processes);
+}
+
+// Nobody draws.
+std::int32_t nvmlDeviceGetGraphicsRunningProcesses_v3(DeviceHandle handle,
+                                                      unsigned* count,
+                                                      ProcessInfo2*) {
+  return device_call(__func__, handle, [&](const Device&) -> Nvml {
+    *count = 0;
+    return Nvml::kSuccess;
+  });
+}
+
+// A mode that is off, as on cards that could be cut and are not.
+std::int32_t nvmlDeviceGetMigMode(DeviceHandle handle, unsigned* current, unsigned* pending) {
+  return device_call(__func__, handle, [&](const Device&) -> Nvml {
+    *current = *pending = 0;
+    return Nvml::kSuccess;
+  });
 }
 
 std::int32_t nvmlDeviceGetUtilizationRates(DeviceHandle handle, unsigned* gpu_and_memory) {

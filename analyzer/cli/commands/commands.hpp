@@ -11,6 +11,8 @@ namespace fragscope::cli {
 
 /// A recording, a verdict.
 void add_analyze_command(CLI::App& app, std::function<int()>& run);
+/// What is free on each device, and who uses what.
+void add_devices_command(CLI::App& app, std::function<int()>& run);
 /// The records of a trace as lines of text.
 void add_dump_command(CLI::App& app, std::function<int()>& run);
 /// Out-of-memory messages found in logs, and what their numbers prove.

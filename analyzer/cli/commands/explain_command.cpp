@@ -2,7 +2,7 @@
 #include "analyzer/cli/commands/commands.hpp"
 #include "analyzer/cli/output.hpp"
 #include "analyzer/cli/progress.hpp"
-#include "analyzer/explain/device_list.hpp"
+#include "analyzer/explain/devices/device_file.hpp"
 #include "analyzer/explain/explainer.hpp"
 #include "analyzer/explain/redaction.hpp"
 #include "analyzer/report/explain/diagnostic_record.hpp"
@@ -44,29 +44,22 @@ struct ExplainArguments {
 Result<explain::DeviceList> read_devices(const std::string& path) {
   if (path.empty()) return explain::DeviceList{};
   std::ifstream file(path);
-  // A listing has a line a device; more is another file.
+  // A few hundred bytes a device; more is another file.
   constexpr std::size_t kMaxListing = 1U << 20;
   std::string listing(kMaxListing, '\0');
   file.read(listing.data(), static_cast<std::streamsize>(listing.size()));
+  const auto named = [&path](Error error) {
+    error.source = path;
+    return error;
+  };
   if (file.bad() || file.gcount() == 0) {
-    Error error;
-    error.code = ErrorCode::kUnreadable;
-    error.source = path;
-    error.message = "cannot be read; expected the output of nvidia-smi -L";
-    return tl::unexpected<Error>(std::move(error));
+    auto unread = failure(ErrorCode::kUnreadable,
+                          "cannot be read; expected the output of fragscope devices --json or "
+                          "nvidia-smi -L");
+    return tl::unexpected(named(std::move(unread.value())));
   }
-  explain::DeviceList devices = explain::read_device_list(
-      std::string_view(listing).substr(0, static_cast<std::size_t>(file.gcount())));
-  if (devices.empty()) {
-    Error error;
-    error.code = ErrorCode::kForeign;
-    error.source = path;
-    error.message =
-        "names no device; expected the output of nvidia-smi -L, as 'GPU 0: NAME (UUID: "
-        "GPU-...)'";
-    return tl::unexpected<Error>(std::move(error));
-  }
-  return devices;
+  listing.resize(static_cast<std::size_t>(file.gcount()));
+  return explain::read_device_file(listing).map_error(named);
 }
 
 Result<std::optional<report::Weights>> read_weights(const ExplainArguments& arguments) {
@@ -101,15 +94,16 @@ Result<void> explain_file(const std::string& path,
                           const ExplainArguments& arguments,
                           const Beside& beside) {
   Progress progress("reading " + report::printable(path));
-  const auto explained = explain::explain_log(
+  auto explained = explain::explain_log(
       path, [&progress](std::uint64_t done, std::uint64_t total) { progress.show(done, total); });
   if (!explained) {
     Error error = explained.error();
     error.source = path;
     return tl::unexpected<Error>(std::move(error));
   }
-  const explain::Explanation explanation =
-      arguments.redact ? explain::redacted(*explained) : *explained;
+  explain::Explanation explanation = *std::move(explained);
+  explain::add_figures_before(beside.devices, explanation);
+  if (arguments.redact) explanation = explain::redacted(std::move(explanation));
   const std::string shown_path = arguments.redact ? "(masked)" : path;
   if (arguments.json) {
     fmt::print("{}\n",
@@ -160,8 +154,10 @@ void add_explain_command(CLI::App& app, std::function<int()>& run) {
       command->add_flag("--record",
                         arguments->record,
                         "Print a short diagnostic record of the last failure, for an issue");
-  command->add_option(
-      "--devices", arguments->devices, "Take UUIDs from this file (the output of nvidia-smi -L)");
+  command->add_option("--devices",
+                      arguments->devices,
+                      "Take UUIDs, and what was free before, from this file (the output of "
+                      "fragscope devices --json, or of nvidia-smi -L)");
   auto* model = command->add_option("--model",
                                     arguments->model,
                                     "Folder of a model: the lower bound of its weights, from the "

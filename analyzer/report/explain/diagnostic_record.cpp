@@ -198,6 +198,7 @@ std::string diagnostic_record(const Explanation& explanation,
   std::string text = "## Out-of-memory record\n\n### Source\n\n" + source_text(message, path);
   text += fmt::format("\n### Message\n\n    {}\n", printable(message.text));
   text += "\n### Device\n\n" + device_text(message, devices, explanation.devices);
+  if (report->before) text += fmt::format("Before: {}.\n", printable(before_text(*report->before)));
   text +=
       "\n### Numbers\n\nEach with its layer; layers overlap and are never added. A range is "
       "what the printed rounding allows.\n\n";

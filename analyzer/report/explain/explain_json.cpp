@@ -55,6 +55,26 @@ Json verdict_json(const Finding& finding) {
           {"text", finding.text}};
 }
 
+template <class T>
+Json value_of(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json before_json(const explain::DeviceBefore& before) {
+  Json processes;
+  if (before.has_processes) processes = Json::array();
+  for (const explain::ProcessBefore& process : before.processes) {
+    processes.push_back({{"pid", process.pid == 0 ? Json() : Json(process.pid)},
+                         {"name", process.name.empty() ? Json() : Json(process.name)},
+                         {"used_bytes", value_of(process.used_bytes)}});
+  }
+  return {{"uuid", before.uuid.empty() ? Json() : Json(before.uuid)},
+          {"time_s", value_of(before.time_s)},
+          {"total_bytes", value_of(before.total_bytes)},
+          {"free_bytes", value_of(before.free_bytes)},
+          {"processes", std::move(processes)}};
+}
+
 Json report_json(const explain::Report& report) {
   const Message& message = report.message;
   Json object;
@@ -67,6 +87,7 @@ Json report_json(const explain::Report& report) {
   object["time"] = message.time.empty() ? Json() : Json(message.time);
   object["numbers"] = numbers_json(message.figures);
   object["verdict"] = verdict_json(report.finding);
+  if (report.before) object["before"] = before_json(*report.before);
   object["notes"] = report.finding.notes;
   object["next"] = report.finding.next;
   object["message"] = message.text;

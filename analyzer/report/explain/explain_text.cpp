@@ -155,6 +155,9 @@ class ExplainWriter {
     if (!message.process.empty()) out_ += "  " + printable(message.process);
     out_ += "\n" + wrapped(printable(report.finding.text), kTextWidth, 2);
     out_ += figures_text(message, paint_);
+    if (report.before) {
+      out_ += wrapped("before: " + printable(before_text(*report.before)), kTextWidth, 2);
+    }
     for (const std::string& note : report.finding.notes) {
       out_ += wrapped("note: " + printable(note), kTextWidth, 2);
     }

@@ -1,7 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/report/explain/figure_labels.hpp"
 
+#include "analyzer/recording/byte_size.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <ctime>
+#include <optional>
+
 namespace fragscope::report {
+namespace {
+
+constexpr std::uint64_t kYear10000 = 253402300800;
+
+std::string bytes_text(const std::optional<std::uint64_t>& bytes) {
+  return bytes ? model::show_bytes(*bytes) : "an unknown amount";
+}
+
+std::string process_text(const explain::ProcessBefore& process) {
+  std::string text =
+      process.pid == 0 ? std::string("a process") : fmt::format("process {}", process.pid);
+  if (!process.name.empty()) text += fmt::format(" ({})", process.name);
+  return text + " used " + bytes_text(process.used_bytes);
+}
+
+}  // namespace
 
 using explain::Backend;
 using explain::Shape;
@@ -55,6 +79,22 @@ FigureLabels figure_labels(const explain::Message& message) {
       break;
   }
   return labels;
+}
+
+std::string before_text(const explain::DeviceBefore& before) {
+  const std::string time = before.time_s && *before.time_s < kYear10000
+                               ? fmt::format("{:%Y-%m-%d %H:%M:%S} UTC",
+                                             fmt::gmtime(static_cast<std::time_t>(*before.time_s)))
+                               : std::string("a time not recorded");
+  std::string text = fmt::format("{} of {} were free at {}, by fragscope devices",
+                                 bytes_text(before.free_bytes),
+                                 bytes_text(before.total_bytes),
+                                 time);
+  if (!before.has_processes) return text + "; who used the rest is not known";
+  if (before.processes.empty()) return text + "; no process used it";
+  for (const explain::ProcessBefore& process : before.processes)
+    text += "; " + process_text(process);
+  return text;
 }
 
 }  // namespace fragscope::report

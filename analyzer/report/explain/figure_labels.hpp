@@ -3,8 +3,10 @@
 // the text and by the record.
 #pragma once
 
+#include "analyzer/explain/device_list.hpp"
 #include "analyzer/explain/message/message.hpp"
 
+#include <string>
 #include <string_view>
 
 namespace fragscope::report {
@@ -18,5 +20,8 @@ struct FigureLabels {
 };
 
 [[nodiscard]] FigureLabels figure_labels(const explain::Message& message);
+
+/// A sentence on what was free on the device, and who used it, before the job.
+[[nodiscard]] std::string before_text(const explain::DeviceBefore& before);
 
 }  // namespace fragscope::report

@@ -64,9 +64,10 @@ def train(steps):
         optimizer.zero_grad()
 
 
-def child(*arguments, directory, **options):
-    """This file again as a program of its own."""
+def child(*arguments, directory, machine="", **options):
+    """This file again as a program of its own; `machine` is what it has more than this one's."""
     environment = {**os.environ, "FRAGSCOPE_RING_DIR": directory}
+    environment["FRAGSCOPE_VIRTUAL_CUDA"] += "," + machine
     return subprocess.Popen([sys.executable, __file__, "child", *map(str, arguments)], text=True,
                             env=environment, stdout=subprocess.PIPE, **options)
 
@@ -90,8 +91,8 @@ class Plugin(unittest.TestCase):
         self.assertEqual(len(rings), 1, rings)
         return rings[0]
 
-    def output_of(self, *arguments):
-        process = child(*arguments, directory=self.directory)
+    def output_of(self, *arguments, machine=""):
+        process = child(*arguments, directory=self.directory, machine=machine)
         output = process.communicate()[0]
         self.assertEqual(process.returncode, 0, output)
         return output
@@ -119,6 +120,23 @@ class Plugin(unittest.TestCase):
         report = json.loads(fragscope("analyze", "--json", ring["path"]))
         self.assertEqual(report["failures"][-1]["verdict"]["kind"], "impossible")
         self.assertEqual(report["failures"][-1]["request"]["asked_bytes"], 30 * GIB)
+
+    def test_it_names_processes_as_native_does(self):
+        # Another that NVML can name, one that it cannot, and a container's view of this one.
+        for options in ("process=0:77:2GiB:python,process=0:78:1GiB", "neighbour=3GiB,nvml-pid=4242",
+                        "nvml=RunningProcesses:3"):
+            texts = []
+            for whose in ("native", "ours"):
+                text = self.output_of("fail", whose, machine=options)
+                texts.append(text.partition(": ")[2].partition("Of the allocated")[0])
+            self.assertIn("Tried to allocate 30.00 GiB", texts[1])
+            if "nvml=" in options:
+                # PyTorch 2.6 insists on NVML, and says so instead of what failed.
+                self.assertNotIn("memory in use", texts[1])
+                continue
+            self.assertEqual(texts[1], texts[0], options)
+            self.assertIn("Process ", texts[1])
+            self.assertEqual("this process" in texts[1], "nvml-pid" not in options)
 
     def test_a_killed_training_can_be_analyzed(self):
         process = child("train", 100000, directory=self.directory)
@@ -178,10 +196,11 @@ def written(library):
         return int.from_bytes(ring.read(64)[56:64], "little")
 
 
-def run_fail():
+def run_fail(whose="ours"):
     import torch
 
-    use_ours()
+    if whose == "ours":
+        use_ours()
     kept = torch.empty(100, device="cuda")
     try:
         torch.empty(30 * GIB, dtype=torch.uint8, device="cuda")
@@ -274,7 +293,7 @@ def run_child(what, *arguments):
         train(int(arguments[0]))
     else:
         {"fail": run_fail, "fork": run_fork, "two_devices": run_two_devices, "threads": run_threads,
-         "record_stream": run_record_stream}[what]()
+         "record_stream": run_record_stream}[what](*arguments)
 
 
 if __name__ == "__main__":
