@@ -128,12 +128,16 @@ DataPtr DropinAllocator::allocate(size_t size) {
 }
 
 void* DropinAllocator::raw_alloc(size_t size) {
+  if (!is_enabled_.load(std::memory_order_relaxed)) [[unlikely]] return native().raw_alloc(size);
   if (size == 0) return nullptr;
   const DeviceIndex device = current_device();
   return take(device, size, c10::cuda::getCurrentCUDAStream(device).stream());
 }
 
 void* DropinAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
+  if (!is_enabled_.load(std::memory_order_relaxed)) [[unlikely]] {
+    return native().raw_alloc_with_stream(size, stream);
+  }
   return size == 0 ? nullptr : take(current_device(), size, stream);
 }
 
@@ -249,7 +253,10 @@ c10::DeleterFnPtr DropinAllocator::raw_deleter() const {
 }
 
 void DropinAllocator::raw_delete(void* pointer) {
-  TORCH_CHECK(give_back(pointer), "invalid device pointer: ", pointer);
+  if (give_back(pointer)) return;
+  // What was handed out while caching is off is the driver's.
+  TORCH_CHECK(!is_enabled_, "invalid device pointer: ", pointer);
+  native().raw_delete(pointer);
 }
 
 void DropinAllocator::recordStream(const DataPtr& data, CUDAStream stream) {

@@ -70,12 +70,6 @@ TraceEntry entry_of(TraceEntry::Action action,
 #endif
 }
 
-Context found_in(const std::unordered_map<policy::Address, Context>& contexts,
-                 policy::Address address) {
-  const auto place = contexts.find(address);
-  return place == contexts.end() ? nullptr : place->second;
-}
-
 }  // namespace
 
 void History::set_context(Context context) {
@@ -102,31 +96,36 @@ bool History::is_needed() const {
   return is_enabled() || !trackers_.empty() || !blocks_.empty() || !segments_.empty();
 }
 
+// In PyTorch's allocator a segment's stack belongs to a block; of one that is cut it stays with the rest,
+// and the front, which a snapshot asks, has none from then on.
+void History::forget_split_origin(const Event& alloc) {
+  const auto place = segments_.find(alloc.address);
+  if (place != segments_.end() && alloc.size < place->second.size) segments_.erase(place);
+}
+
 // Keeps the stacks of what is there, and gives the one that belongs to the event: of a free without
 // one of its own that of the allocation.
 Context History::follow(const Event& event) {
   Context context = facts().context;
-  const auto of = [&](auto& contexts) {
-    const Context known = found_in(contexts, event.address);
-    return context != nullptr ? context : known;
-  };
+  const auto or_else = [&](Context known) { return context != nullptr ? context : known; };
   switch (event.kind) {
     case Event::Kind::kAlloc:
       blocks_.erase(event.address);
       if (context != nullptr) blocks_[event.address] = context;
+      forget_split_origin(event);
       return context;
     case Event::Kind::kSegmentAlloc:
     case Event::Kind::kSegmentMap:
-      if (context != nullptr) segments_[event.address] = context;
+      if (context != nullptr) segments_[event.address] = {context, event.size};
       return context;
-    case Event::Kind::kFreeRequested: return of(blocks_);
+    case Event::Kind::kFreeRequested: return or_else(context_of_block(event.address));
     case Event::Kind::kFreeCompleted:
-      context = of(blocks_);
+      context = or_else(context_of_block(event.address));
       blocks_.erase(event.address);
       return context;
     case Event::Kind::kSegmentFree:
     case Event::Kind::kSegmentUnmap:
-      context = of(segments_);
+      context = or_else(context_of_segment(event.address));
       segments_.erase(event.address);
       return context;
     case Event::Kind::kSnapshot: return nullptr;
@@ -183,11 +182,13 @@ std::vector<TraceEntry> History::entries() const {
 }
 
 Context History::context_of_block(policy::Address address) const {
-  return found_in(blocks_, address);
+  const auto place = blocks_.find(address);
+  return place == blocks_.end() ? nullptr : place->second;
 }
 
 Context History::context_of_segment(policy::Address address) const {
-  return found_in(segments_, address);
+  const auto place = segments_.find(address);
+  return place == segments_.end() ? nullptr : place->second.context;
 }
 
 void push_compile_context(const std::string& text) {

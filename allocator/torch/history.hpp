@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -60,7 +61,14 @@ class History final : public engine::Listener {
   [[nodiscard]] Context context_of_segment(policy::Address address) const;
 
  private:
+  /// A range as the driver gave it, by its first address.
+  struct Origin {
+    Context context;
+    std::uint64_t size = 0;
+  };
+
   [[nodiscard]] Context follow(const engine::Event& event);
+  void forget_split_origin(const engine::Event& alloc);
   void add(TraceEntry entry);
 
   DeviceIndex device_;
@@ -73,7 +81,7 @@ class History final : public engine::Listener {
   std::size_t next_ = 0;
   std::vector<AllocatorTraceTracker> trackers_;
   std::unordered_map<policy::Address, Context> blocks_;
-  std::unordered_map<policy::Address, Context> segments_;
+  std::unordered_map<policy::Address, Origin> segments_;
 };
 
 /// What a program says of the allocations of this thread: torch.compile, and user metadata.
