@@ -35,6 +35,7 @@ void find_devices(Finder& finder, Api& api) {
   finder.find(api.device_get_count, "cuDeviceGetCount");
   finder.find(api.device_get_name, "cuDeviceGetName");
   finder.find(api.device_get_uuid, "cuDeviceGetUuid_v2", "cuDeviceGetUuid");
+  finder.find(api.device_total_mem, "cuDeviceTotalMem_v2", "cuDeviceTotalMem");
   finder.find(api.device_get_attribute, "cuDeviceGetAttribute");
   finder.find(api.device_primary_ctx_retain, "cuDevicePrimaryCtxRetain");
   finder.find(api.ctx_get_current, "cuCtxGetCurrent");

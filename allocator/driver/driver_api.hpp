@@ -57,6 +57,7 @@ struct Api {
   Status (*device_get_count)(int* count) = nullptr;
   Status (*device_get_name)(char* name, int bytes, DeviceHandle device) = nullptr;
   Status (*device_get_uuid)(char* uuid, DeviceHandle device) = nullptr;
+  Status (*device_total_mem)(std::size_t* bytes, DeviceHandle device) = nullptr;
   Status (*device_get_attribute)(int* value, std::int32_t attribute, DeviceHandle) = nullptr;
   Status (*device_primary_ctx_retain)(ContextHandle* context, DeviceHandle device) = nullptr;
   Status (*ctx_get_current)(ContextHandle* context) = nullptr;

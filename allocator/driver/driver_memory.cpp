@@ -46,19 +46,26 @@ CurrentContext::~CurrentContext() {
   if (is_changed_) api_.ctx_set_current(before_);
 }
 
-Result<Device> open_device(const Api& api, DeviceHandle ordinal) {
+Device describe_device(const Api& api, DeviceHandle ordinal) {
   Device device;
   device.ordinal = ordinal;
-  if (const Status status = api.device_primary_ctx_retain(&device.context, ordinal);
-      status != kSuccess) {
-    return refusal(api, "cuDevicePrimaryCtxRetain", status);
-  }
-  const CurrentContext current(api, device.context);
   std::array<char, 256> name{};
   if (api.device_get_name(name.data(), static_cast<int>(name.size()), ordinal) == kSuccess) {
     device.name = name.data();
   }
   static_cast<void>(api.device_get_uuid(device.uuid.data(), ordinal));
+  std::size_t bytes = 0;
+  if (api.device_total_mem(&bytes, ordinal) == kSuccess) device.total_bytes = bytes;
+  return device;
+}
+
+Result<Device> open_device(const Api& api, DeviceHandle ordinal) {
+  Device device = describe_device(api, ordinal);
+  if (const Status status = api.device_primary_ctx_retain(&device.context, ordinal);
+      status != kSuccess) {
+    return refusal(api, "cuDevicePrimaryCtxRetain", status);
+  }
+  const CurrentContext current(api, device.context);
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
   if (const Status status = api.mem_get_info(&free_bytes, &total_bytes); status != kSuccess) {

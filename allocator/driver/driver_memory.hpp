@@ -45,6 +45,9 @@ struct Device {
 /// no, with its reason.
 [[nodiscard]] Result<Device> open_device(const Api& api, DeviceHandle ordinal);
 
+/// What can be known of the device without a context, which would take memory on it.
+[[nodiscard]] Device describe_device(const Api& api, DeviceHandle ordinal);
+
 class DriverMemory final : public policy::DeviceMemory {
  public:
   /// Both outlive this.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/plugin/fragscope_alloc.h"
 
+#include "allocator/attach/attachments.hpp"
 #include "allocator/live/live_allocator.hpp"
 #include "allocator/live/live_options.hpp"
 
@@ -11,6 +12,8 @@
 #include <string>
 #include <utility>
 
+using fragscope::attach::Attachments;
+using fragscope::attach::NativeDevice;
 using fragscope::live::LiveAllocator;
 using fragscope::engine::Refusal;
 using fragscope::live::LiveDevice;
@@ -117,6 +120,9 @@ void* fragscope_base_alloc(void* pointer, size_t* size) {
 void fragscope_mark(const char* text, int kind) {
   if (text == nullptr || kind < 0 || kind > 2) return;
   quietly([&] {
+    if (const Attachments* attached = Attachments::existing()) {
+      return attached->visit([&](NativeDevice& device) { device.mark(text, kind); });
+    }
     LiveAllocator::instance().visit_open(
         [&](LiveDevice& device) { device.mark(text, static_cast<MarkKind>(kind)); });
   });
@@ -142,6 +148,10 @@ void* fragscope_engine(void) {
 }
 
 const char* fragscope_ring_path(int device) {
+  if (Attachments* attached = Attachments::existing()) {
+    const NativeDevice* recorded = attached->device(device);
+    return recorded == nullptr ? "" : recorded->ring_path();
+  }
   const LiveDevice* open = LiveAllocator::instance().find_open(device);
   return open == nullptr ? "" : open->ring_path().c_str();
 }

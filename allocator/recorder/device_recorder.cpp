@@ -60,14 +60,14 @@ DeviceRecorder::~DeviceRecorder() {
 
 void DeviceRecorder::end() {
   if (!is_recording()) return;
-  is_recording_ = false;
+  is_recording_.store(false, std::memory_order_relaxed);
   ring_.header().last_anchor = trace::anchor_now(clock_);
   ring_.end(trace::TraceState::kEnded);
 }
 
 void DeviceRecorder::stop(std::string_view reason) {
   if (!is_recording()) return;
-  is_recording_ = false;
+  is_recording_.store(false, std::memory_order_relaxed);
   ring_.header().last_anchor = trace::anchor_now(clock_);
   ring_.end(trace::TraceState::kUnrecorded, reason);
   complaint_.say(ring_.header().device, reason);
@@ -201,7 +201,7 @@ void DeviceRecorder::on_out_of_memory(const policy::AllocationFailure& failure,
     record.flags |= trace::kFlagLarge;
   }
   write(record);
-  add_one(ring_.header().failures);
+  count_failure();
   keyframe_if_due();
 }
 
@@ -233,12 +233,12 @@ void DeviceRecorder::keyframe() {
   keyframe_deadline_ = policy::kUnlimited;
   const std::uint64_t blocks = policy_->block_count();
   if (blocks > writer_.capacity() / 8 * 3) {
-    add_one(ring_.header().keyframes_refused);
+    count_refused_keyframe();
     return;
   }
   const std::uint64_t begin = writer_.written();
   write_blocks();
-  write_standing_facts();
+  standing_facts();
   keyframe_deadline_ = begin + writer_.capacity() - std::min(kSpareRecords, writer_.capacity() / 4);
   next_keyframe_ = writer_.written() + keyframe_interval();
 }
@@ -264,7 +264,7 @@ void DeviceRecorder::write_blocks() {
 }
 
 // What was said once and would be overwritten.
-void DeviceRecorder::write_standing_facts() {
+void DeviceRecorder::standing_facts() {
   const trace::ClockAnchor now = trace::anchor_now(clock_);
   Record record;
   record.kind = RecordKind::kClock;
@@ -317,6 +317,21 @@ void DeviceRecorder::write(Record& record) {
   record.device = device_;
   if (policy_ != nullptr && policy_->is_capture_underway()) record.flags |= trace::kFlagCapturing;
   writer_.append(record);
+}
+
+void DeviceRecorder::append(Record& record) {
+  if (record.ticks == 0) record.ticks = trace::ticks_now(clock_);
+  record.thread = thread_id(pid_);
+  record.device = device_;
+  writer_.append(record);
+}
+
+void DeviceRecorder::count_failure() {
+  add_one(ring_.header().failures);
+}
+
+void DeviceRecorder::count_refused_keyframe() {
+  add_one(ring_.header().keyframes_refused);
 }
 
 void DeviceRecorder::write(RecordKind kind, const policy::Block& block, const Fields& fields) {

@@ -13,6 +13,7 @@
 #include "trace/ring/ring_writer.hpp"
 #include "trace/ring/table_writer.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -59,13 +60,27 @@ class DeviceRecorder final : public policy::Observer {
   /// Every block that there is, so that a reader can begin here.
   void keyframe();
 
+  // For whoever follows another allocator and has records of its own (allocator/attach).
+  /// Fills in thread and device, and the time where `ticks` is 0. Only while recording.
+  void append(trace::Record& record);
+  [[nodiscard]] std::uint32_t stream_id(policy::StreamId stream);
+  [[nodiscard]] std::uint16_t pool_id(policy::PoolId pool);
+  /// What was said once and would be overwritten; for the end of a keyframe.
+  void standing_facts();
+  [[nodiscard]] std::uint64_t written() const { return writer_.written(); }
+  [[nodiscard]] std::uint64_t capacity() const { return writer_.capacity(); }
+  void count_failure();
+  void count_refused_keyframe();
+
   /// From now on nothing is recorded; the header says why, and the process's one line on standard
   /// error.
   void stop(std::string_view reason);
   /// The program ends: nothing is recorded any more, and the header says that all is well. Nothing
   /// in a forked child.
   void end();
-  [[nodiscard]] bool is_recording() const { return is_recording_ && !guard_.is_child(); }
+  [[nodiscard]] bool is_recording() const {
+    return is_recording_.load(std::memory_order_relaxed) && !guard_.is_child();
+  }
   [[nodiscard]] const trace::Header& header() const { return ring_.header(); }
 
   void on_alloc(const policy::Block& block) override;
@@ -105,9 +120,6 @@ class DeviceRecorder final : public policy::Observer {
   /// Where the policy's books are whole, after each record.
   void keyframe_if_due();
   void write_blocks();
-  void write_standing_facts();
-  [[nodiscard]] std::uint32_t stream_id(policy::StreamId stream);
-  [[nodiscard]] std::uint16_t pool_id(policy::PoolId pool);
   [[nodiscard]] std::uint64_t keyframe_interval() const;
 
   const ForkGuard& guard_;
@@ -122,7 +134,7 @@ class DeviceRecorder final : public policy::Observer {
   std::uint64_t ticks_ = 0;
   std::uint32_t thread_ = 0;
   std::uint32_t pid_;
-  bool is_recording_ = true;
+  std::atomic<bool> is_recording_ = true;  // the end comes from another thread
   std::uint32_t stack_ = 0;
   policy::StreamId last_stream_ = 0;
   std::uint32_t last_stream_id_ = 0;

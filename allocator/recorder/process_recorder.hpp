@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace fragscope::recorder {
 
@@ -35,6 +36,8 @@ struct RecordedDevice {
   std::array<char, 16> uuid = {};
   std::string name;
   std::uint64_t total_bytes = 0;
+  trace::TraceSource source = trace::TraceSource::kFragscope;
+  trace::TraceBeginning beginning = trace::TraceBeginning::kEmpty;
 };
 
 /// Not thread-safe; for the allocator's start.
@@ -55,6 +58,8 @@ class ProcessRecorder {
   [[nodiscard]] const std::string& reason() const { return reason_; }
   /// Where the device's ring lies; empty: nowhere.
   [[nodiscard]] std::string ring_path(std::int32_t ordinal) const;
+  /// Of the rings that are made from now on.
+  void set_conf(std::string conf) { options_.conf = std::move(conf); }
 
  private:
   struct Ring {

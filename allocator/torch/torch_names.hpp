@@ -7,6 +7,8 @@
 // library, and gives no std::string to the rest of the project: a wheel may have the old one.
 #pragma once
 
+#include <string>
+
 #include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
@@ -32,15 +34,6 @@ using caching::RecordContext;
 using caching::SnapshotInfo;
 using caching::TraceEntry;
 
-/// (0,0) where the version does not say.
-inline MempoolId_t pool_of([[maybe_unused]] const TraceEntry& entry) {
-#if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
-  return entry.mempool_;
-#else
-  return {0, 0};
-#endif
-}
-
 /// Every block, without the history where the version lets one ask for that.
 inline SnapshotInfo blocks_of(CUDAAllocator& native) {
 #if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
@@ -56,6 +49,15 @@ inline void parse_settings() {
   static_cast<void>(caching::CUDAAllocatorConfig::release_lock_on_cudamalloc());
 #if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
   static_cast<void>(c10::CachingAllocator::AcceleratorAllocatorConfig::max_split_size());
+#endif
+}
+
+/// The settings as PyTorch took them last, from the variable or at run time. Takes a lock.
+inline std::string last_settings() {
+#if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
+  return c10::CachingAllocator::getAllocatorSettings();
+#else
+  return caching::CUDAAllocatorConfig::last_allocator_settings();
 #endif
 }
 

@@ -37,6 +37,18 @@ enum class TraceForm : std::uint32_t {
   kFile = 1,  ///< In chunks, see chunk.hpp; offsets and capacity of the header mean nothing.
 };
 
+/// Whose decisions the records are.
+enum class TraceSource : std::uint16_t {
+  kFragscope = 0,      ///< Our allocator's: every record says all of it.
+  kPytorchNative = 1,  ///< PyTorch's own: sizes of blocks, splits and merges are to be derived.
+};
+
+/// What the heap is before record 0.
+enum class TraceBeginning : std::uint16_t {
+  kEmpty = 0,   ///< No block.
+  kMiddle = 1,  ///< Not known before the first keyframe.
+};
+
 /// One moment in three clocks.
 struct ClockAnchor {
   std::uint64_t ticks = 0;
@@ -50,7 +62,7 @@ struct ProcessIdentity {
   std::uint64_t start_ticks = 0;        ///< Of the process, from /proc/self/stat, field 22.
   std::array<char, 16> random_id = {};  ///< Of this recording.
   std::uint32_t pid = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t rank = 0;  ///< In a distributed job, plus 1; 0: none is known.
 };
 
 /// All texts are UTF-8, ended by a zero byte, cut where they do not fit.
@@ -89,7 +101,8 @@ struct Header {
   std::array<char, 256> reason = {};   ///< Of kUnrecorded.
 
   TraceForm form = TraceForm::kRing;
-  std::uint32_t rank = 0;               ///< In a distributed job, plus 1; 0: none is known.
+  TraceSource source = TraceSource::kFragscope;
+  TraceBeginning beginning = TraceBeginning::kEmpty;
   std::uint64_t failures = 0;           ///< Requests that ended out of memory.
   std::uint64_t keyframes_refused = 0;  ///< More blocks than the ring has room for.
 
@@ -114,8 +127,8 @@ static_assert(offsetof(Header, device_uuid) == 192 && offsetof(Header, device_to
 static_assert(offsetof(Header, device_name) == 216 && offsetof(Header, library_version) == 280);
 static_assert(offsetof(Header, torch_version) == 344 && offsetof(Header, conf) == 408);
 static_assert(offsetof(Header, command) == 920 && offsetof(Header, reason) == 1176);
-static_assert(offsetof(Header, form) == 1432 && offsetof(Header, rank) == 1436);
-static_assert(offsetof(Header, failures) == 1440);
+static_assert(offsetof(Header, form) == 1432 && offsetof(Header, failures) == 1440);
+static_assert(offsetof(Header, source) == 1436 && offsetof(Header, beginning) == 1438);
 static_assert(offsetof(Header, keyframes_refused) == 1448);
 static_assert(offsetof(Header, overwritten) == 1456 && offsetof(Header, torn) == 1464);
 static_assert(offsetof(Header, damaged) == 1472 && sizeof(Header) == 1480);

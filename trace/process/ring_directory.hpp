@@ -23,9 +23,7 @@ inline constexpr const char* kJobFolderPrefix = "fragscope-run-";
 
 /// A name that nobody else takes: "fragscope-PID-DEVICE-RANDOM.ring", with a rank
 /// "fragscope-PID-DEVICE-rankN-RANDOM.ring".
-[[nodiscard]] std::string ring_name(const ProcessIdentity& process,
-                                    std::int32_t device,
-                                    std::optional<std::uint32_t> rank);
+[[nodiscard]] std::string ring_name(const ProcessIdentity& process, std::int32_t device);
 
 enum class WriterState : std::uint8_t {
   kAlive,

@@ -171,7 +171,8 @@ Result<RingFile> RingFile::create(const std::string& path, const RingOptions& op
   header->table_bytes = options.table_bytes;
   header->clock = best_clock();
   header->device = options.device;
-  header->rank = options.rank ? *options.rank + 1 : 0;
+  header->source = options.source;
+  header->beginning = options.beginning;
   header->first_anchor = header->last_anchor = anchor_now(header->clock);
   header->process = options.process;
   header->device_uuid = options.device_uuid;

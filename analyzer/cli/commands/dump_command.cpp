@@ -75,6 +75,8 @@ std::string_view name_of(RecordKind kind) {
       return "record_stream";
     case RecordKind::kClock:
       return "clock";
+    case RecordKind::kUnknownChanges:
+      return "unknown_changes";
     case RecordKind::kNone:
       break;
   }
@@ -200,6 +202,8 @@ class Dump {
       case RecordKind::kDeviceMemory:
         fmt::format_to(
             out, " free={} total={} others={}", record.address, record.size, record.other);
+        return;
+      case RecordKind::kUnknownChanges:
         return;
       case RecordKind::kClock:
         fmt::format_to(out, " monotonic_ns={} unix_ns={}", record.address, record.size);

@@ -63,7 +63,7 @@ Json to_json(const trace::RingEntry& ring, bool redact) {
   }
   const trace::Header& header = *ring.header;
   json["pid"] = header.process.pid;
-  json["rank"] = header.rank == 0 ? Json() : Json(header.rank - 1);
+  json["rank"] = header.process.rank == 0 ? Json() : Json(header.process.rank - 1);
   json["device"] = header.device;
   json["device_name"] = shown_text(header.device_name);
   json["command"] = redact ? "(masked)" : shown_text(header.command);
@@ -93,7 +93,7 @@ void print_ring(const trace::RingEntry& ring, bool redact) {
              report::printable(ring.path),
              name_of(ring),
              header.process.pid,
-             header.rank == 0 ? "" : fmt::format(", rank {}", header.rank - 1),
+             header.process.rank == 0 ? "" : fmt::format(", rank {}", header.process.rank - 1),
              header.device,
              header.device_name[0] == '\0' ? "" : " (" + shown_text(header.device_name) + ")");
   if (!redact && header.command[0] != '\0') fmt::print("  {}\n", shown_text(header.command));

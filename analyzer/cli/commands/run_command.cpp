@@ -96,7 +96,7 @@ void follow(ChildProcess& job, TraceCollector& traces) {
 
 void print_trace(const CollectedTrace& trace) {
   const std::string rank =
-      trace.header.rank == 0 ? "" : fmt::format("rank {}, ", trace.header.rank - 1);
+      trace.header.process.rank == 0 ? "" : fmt::format("rank {}, ", trace.header.process.rank - 1);
   const std::string whose =
       fmt::format("{}device {} of process {}", rank, trace.header.device, trace.header.process.pid);
   if (trace.path.empty()) {

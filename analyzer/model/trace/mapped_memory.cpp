@@ -40,4 +40,10 @@ bool MappedMemory::remove(AddressRange range) {
   return true;
 }
 
+void MappedMemory::move_base(std::uint64_t from, std::uint64_t to) {
+  for (auto& [start, piece] : pieces_) {
+    if (piece.base == from) piece.base = to;
+  }
+}
+
 }  // namespace fragscope::model

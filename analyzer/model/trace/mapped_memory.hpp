@@ -21,6 +21,8 @@ class MappedMemory {
   [[nodiscard]] bool add(AddressRange range, std::uint64_t base);
   /// False, with nothing done, unless all of it is there, in one piece.
   [[nodiscard]] bool remove(AddressRange range);
+  /// What belonged to the one base belongs to the other.
+  void move_base(std::uint64_t from, std::uint64_t to);
   void clear() { pieces_.clear(); }
 
  private:

@@ -373,6 +373,75 @@ void TraceHeap::take_keyframe() {
   }
 }
 
+// --- What records can be derived from. -----------------------------------------------------------
+
+const TraceHeap::Block* TraceHeap::find(std::uint64_t address) const {
+  const auto found = blocks_.find(address);
+  return found == blocks_.end() ? nullptr : &found->second;
+}
+
+bool TraceHeap::is_free(std::uint64_t address) const {
+  const Block* block = find(address);
+  return block != nullptr && block->state == BlockState::kFree;
+}
+
+bool TraceHeap::is_live(std::uint64_t address) const {
+  const Block* block = find(address);
+  return block != nullptr && block->state == BlockState::kLive;
+}
+
+bool TraceHeap::is_large(std::uint64_t address) const {
+  const Block* block = find(address);
+  return block != nullptr && (block->flags & trace::kFlagLarge) != 0;
+}
+
+std::uint64_t TraceHeap::size_of(std::uint64_t address) const {
+  const Block* block = find(address);
+  return block == nullptr ? 0 : block->size;
+}
+
+std::uint64_t TraceHeap::base_of(std::uint64_t address) const {
+  const Block* block = find(address);
+  return block == nullptr ? 0 : block->base;
+}
+
+bool TraceHeap::is_home(const Block& home, const Record& record) {
+  return home.stream == record.stream && home.pool == record.pool &&
+         ((home.flags ^ record.flags) & trace::kFlagLarge) == 0;
+}
+
+std::optional<std::uint64_t> TraceHeap::space_below(const Record& record) const {
+  std::optional<std::uint64_t> nearest;
+  for (const auto& [base, space] : spaces_) {
+    if (base <= record.address && is_home(space.home, record) && (!nearest || base > *nearest)) {
+      nearest = base;
+    }
+  }
+  return nearest;
+}
+
+std::optional<std::uint64_t> TraceHeap::space_above(const Record& record) const {
+  std::optional<std::uint64_t> nearest;
+  for (const auto& [base, space] : spaces_) {
+    if (base > record.address && is_home(space.home, record) && (!nearest || base < *nearest)) {
+      nearest = base;
+    }
+  }
+  return nearest;
+}
+
+void TraceHeap::move_space(std::uint64_t from, std::uint64_t to) {
+  const auto found = spaces_.find(from);
+  if (found == spaces_.end() || spaces_.contains(to)) return;
+  const AddressSpace space = found->second;
+  spaces_.erase(found);
+  spaces_[to] = space;
+  for (auto& [address, block] : blocks_) {
+    if (block.base == from) block.base = to;
+  }
+  mapped_.move_base(from, to);
+}
+
 // --- The state. ----------------------------------------------------------------------------------
 
 HeapState TraceHeap::state(const TraceNames& names) const {

@@ -13,6 +13,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace fragscope::model {
@@ -49,6 +50,27 @@ class TraceHeap {
   [[nodiscard]] std::uint64_t first_contradiction() const { return first_contradiction_; }
 
   [[nodiscard]] HeapState state(const TraceNames& names) const;
+
+  // For whoever derives records from the heap as it stands (`NativeRecords`).
+  [[nodiscard]] bool is_free(std::uint64_t address) const;
+  [[nodiscard]] bool is_live(std::uint64_t address) const;
+  [[nodiscard]] bool is_large(std::uint64_t address) const;
+  /// 0 if no block begins there.
+  [[nodiscard]] std::uint64_t size_of(std::uint64_t address) const;
+  /// The start of the block's segment, or address space.
+  [[nodiscard]] std::uint64_t base_of(std::uint64_t address) const;
+  /// The start of the nearest address space of the record's home that begins at its address or
+  /// before it, and of the nearest that begins behind it.
+  [[nodiscard]] std::optional<std::uint64_t> space_below(const trace::Record& record) const;
+  [[nodiscard]] std::optional<std::uint64_t> space_above(const trace::Record& record) const;
+  /// The address space begins further in front than was known.
+  void move_space(std::uint64_t from, std::uint64_t to);
+  template <class Visit>
+  void visit_free(Visit visit) const {
+    for (const auto& [address, block] : blocks_) {
+      if (block.state == BlockState::kFree) visit(address, block.size);
+    }
+  }
 
  private:
   struct Block {
@@ -90,6 +112,8 @@ class TraceHeap {
   [[nodiscard]] static Block block_of(const trace::Record& record);
   [[nodiscard]] static Block block_in_keyframe(const trace::Record& record);
   [[nodiscard]] static bool counts_as_split(const Block& block);
+  [[nodiscard]] const Block* find(std::uint64_t address) const;
+  [[nodiscard]] static bool is_home(const Block& home, const trace::Record& record);
   void forget_blocks();
   void contradict(const trace::Record& record);
 

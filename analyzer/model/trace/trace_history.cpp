@@ -15,7 +15,7 @@ namespace {
 using trace::Record;
 using trace::RecordKind;
 
-constexpr auto kLastKnownKind = static_cast<std::uint8_t>(RecordKind::kClock);
+constexpr auto kLastKnownKind = static_cast<std::uint8_t>(RecordKind::kUnknownChanges);
 
 /// Whether this record completes what the one before began, so that the heap between them is one
 /// that PyTorch never shows.
@@ -45,12 +45,13 @@ class TraceHistory::FirstWalk {
       : history_(history)
       , settings_(recording.settings)
       , table_(history.reader_->table())
-      , header_(history.reader_->header()) {}
+      , header_(history.reader_->header())
+      , heap_(history.new_heap()) {}
 
   void begin(std::uint64_t first) {
-    if (first == 0) {
+    if (first == 0 && header_.beginning == trace::TraceBeginning::kEmpty) {
       heap_.begin_empty();
-      history_.starts_.push_back({0, 0});
+      history_.starts_.push_back({0, 0, 0});
       consider_peak(kBeforeFirst);
     } else {
       dark_from_ = first;
@@ -78,8 +79,15 @@ class TraceHistory::FirstWalk {
     if (record.device != static_cast<std::uint8_t>(history_.device_)) {
       ++history_.counts_.other_devices;
     } else {
+      const bool was_known = heap_.is_known();
       heap_.apply(record);
+      if (was_known && !heap_.is_known()) dark_from_ = next_ + 1;
       note(record);
+      // One that stands further on says how the heap is here.
+      if (record.kind != RecordKind::kKeyframeEnd && heap_.keyframes() != keyframes_) {
+        keyframe_begin_ = next_;
+        note_keyframe();
+      }
     }
     ++next_;
   }
@@ -88,6 +96,7 @@ class TraceHistory::FirstWalk {
     settle();
     if (dark_from_) history_.dark_.push_back({*dark_from_, next_ + 1});
     history_.contradictions_ = heap_.contradictions();
+    history_.keyframes_ = heap_.keyframes();
     history_.first_contradiction_ = heap_.first_contradiction();
     history_.levels_ = {most_.reserved,
                         exactly(most_.allocated),
@@ -166,7 +175,7 @@ class TraceHistory::FirstWalk {
   void note_keyframe() {
     if (heap_.keyframes() == keyframes_) return;
     keyframes_ = heap_.keyframes();
-    history_.starts_.push_back({keyframe_begin_, next_ + 1});
+    history_.starts_.push_back({keyframe_begin_, next_ + 1, heap_.settings()});
     if (dark_from_) history_.dark_.push_back({*dark_from_, next_ + 1});
     dark_from_.reset();
     consider_peak(static_cast<EventIndex>(next_));
@@ -194,7 +203,7 @@ class TraceHistory::FirstWalk {
   Settings& settings_;
   const trace::Table& table_;
   const trace::Header& header_;
-  TraceHeap heap_;
+  RecordedHeap heap_;
   TraceLevels most_;
   std::uint64_t next_ = 0;  // the record that comes
   RecordKind last_kind_ = RecordKind::kNone;
@@ -216,6 +225,11 @@ Result<std::unique_ptr<TraceHistory>> TraceHistory::open(std::span<const std::by
                    "the trace has no records" + (reason.empty() ? "" : ": " + reason));
   }
   std::unique_ptr<TraceHistory> history(new TraceHistory(std::move(*reader), recording));
+  if (history->is_native()) {
+    auto again = trace::TraceReader::open(bytes);
+    if (!again) return tl::unexpected(std::move(again.error()));
+    history->earlier_ = std::make_unique<EarlierKeyframes>(std::move(*again));
+  }
   history->walk_once(recording, progress);
   if (history->starts_.empty()) {
     return failure(ErrorCode::kDamaged,
@@ -237,6 +251,7 @@ TraceHistory::TraceHistory(trace::TraceReader reader, Recording& recording)
   const std::string library(trace::text_of(header.library_version));
   const std::string torch(trace::text_of(header.torch_version));
   recording.writer = "fragscope" + (library.empty() ? "" : " " + library) +
+                     (is_native() ? ", attached to the native allocator" : "") +
                      (torch.empty() ? "" : " in PyTorch " + torch);
   recording.event_count = reader_->record_count();
   take_settings(trace::text_of(header.conf), recording.settings);
@@ -278,6 +293,14 @@ bool TraceHistory::is_known_before(EventIndex event) const {
       dark_, [number](const Dark& dark) { return dark.begin <= number && number < dark.end; });
 }
 
+RecordedHeap TraceHistory::new_heap() const {
+  return {reader_->header(), reader_->table(), earlier_.get()};
+}
+
+bool TraceHistory::is_native() const {
+  return reader_->header().source == trace::TraceSource::kPytorchNative;
+}
+
 std::uint64_t TraceHistory::last_known() const {
   const std::uint64_t end = reader_->end_record();
   return is_known_before(static_cast<EventIndex>(end)) ? end : dark_.back().begin - 1;
@@ -286,7 +309,7 @@ std::uint64_t TraceHistory::last_known() const {
 void TraceHistory::visit_states_until(
     std::span<const EventIndex> targets,
     const std::function<bool(EventIndex, HeapState&)>& use) const {
-  TraceHeap heap;
+  RecordedHeap heap = new_heap();
   std::uint64_t at = 0;
   bool has_begun = false;
   for (const EventIndex target : targets) {
@@ -297,7 +320,8 @@ void TraceHistory::visit_states_until(
     const Start start = *std::prev(later);
     // Going on from where the last state was made may be the shorter way.
     if (!has_begun || start.record >= at) {
-      heap = TraceHeap();
+      heap = new_heap();
+      heap.use_settings(start.settings);
       if (start.known_from == 0) heap.begin_empty();
       at = start.record;
       has_begun = true;
@@ -309,7 +333,7 @@ void TraceHistory::visit_states_until(
   }
 }
 
-void TraceHistory::move(TraceHeap& heap, std::uint64_t from, std::uint64_t to) const {
+void TraceHistory::move(RecordedHeap& heap, std::uint64_t from, std::uint64_t to) const {
   for (std::size_t i = reader_->chunk_of(from); i < reader_->chunk_count(); ++i) {
     if (reader_->first_of_chunk(i) >= to) return;
     const auto records = reader_->records(i);
@@ -357,6 +381,11 @@ void TraceHistory::add_trust(Recording& recording) const {
 }
 
 void TraceHistory::add_trust_in_heap(const AddSignal& add_if) const {
+  add_if(is_native(),
+         "derived-sizes",
+         "PyTorch's own allocator was recorded, which does not tell how large blocks are, nor what "
+         "is split and merged; that is derived from its rules, and checked at each of " +
+             number(keyframes_) + " keyframes");
   add_if(first_event() > 0,
          "history-cut",
          number(reader_->first_record()) +

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "analyzer/model/history.hpp"
-#include "analyzer/model/trace/trace_heap.hpp"
+#include "analyzer/model/trace/recorded_heap.hpp"
 #include "analyzer/model/trace/trace_names.hpp"
 #include "analyzer/recording/recording.hpp"
 #include "trace/file/trace_reader.hpp"
@@ -48,6 +48,7 @@ class TraceHistory final : public History {
   struct Start {
     std::uint64_t record = 0;
     std::uint64_t known_from = 0;
+    std::uint64_t settings = 0;  ///< In force there, by the id of their text.
   };
   /// Records before which the heap is not known: from `begin` to before `end`.
   struct Dark {
@@ -77,10 +78,13 @@ class TraceHistory final : public History {
   void set_end(Recording& recording) const;
   /// The last record before which the heap is known.
   [[nodiscard]] std::uint64_t last_known() const;
+  [[nodiscard]] RecordedHeap new_heap() const;
+  [[nodiscard]] bool is_native() const;
   /// Moves the heap, which stands before record `from`, to before record `to`.
-  void move(TraceHeap& heap, std::uint64_t from, std::uint64_t to) const;
+  void move(RecordedHeap& heap, std::uint64_t from, std::uint64_t to) const;
 
   std::unique_ptr<trace::TraceReader> reader_;  // changed by reading, not by what is read
+  std::unique_ptr<EarlierKeyframes> earlier_;   // null: the trace has none
   TraceNames names_;
   std::int32_t device_ = 0;
   std::vector<Start> starts_;
@@ -88,6 +92,7 @@ class TraceHistory final : public History {
   Peak peak_;
   PeakLevels levels_;
   Counts counts_;
+  std::uint64_t keyframes_ = 0;
   std::uint64_t contradictions_ = 0;
   std::uint64_t first_contradiction_ = 0;
   std::vector<Dark> dark_;
