@@ -4,6 +4,7 @@
 
 #include "allocator/live/guarded.hpp"
 #include "allocator/policy/inspect/out_of_memory_message.hpp"
+#include "trace/process/ring_directory.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -46,7 +47,7 @@ engine::Refusal LiveDevice::refusal() const {
   static thread_local std::string message;
   const policy::AllocationFailure& failure = policy_.failure();
   message = policy::out_of_memory_message(failure, policy_.options(), device_.ordinal, {});
-  if (!ring_path_.empty()) message += "\nfragscope analyze " + ring_path_ + " says why.";
+  if (!ring_path_.empty()) message += "\n" + trace::what_explains(ring_path_);
 
   engine::Refusal refusal;
   using Kind = policy::AllocationFailure::Kind;

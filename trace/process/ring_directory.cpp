@@ -130,6 +130,12 @@ std::string ring_name(const ProcessIdentity& process, std::int32_t device) {
          random + kSuffix;
 }
 
+std::string what_explains(const std::string& ring_path) {
+  const std::string folder = fs::path(ring_path).parent_path().filename().string();
+  if (folder.starts_with(kJobFolderPrefix)) return "fragscope run says why once the job has ended.";
+  return "fragscope analyze " + ring_path + " says why.";
+}
+
 WriterState writer_state(const std::string& path, const Header& header) {
   const Descriptor file = open_file(path.c_str(), O_RDONLY | O_NONBLOCK);
   return state_of(file.number(), header);
