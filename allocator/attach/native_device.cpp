@@ -2,6 +2,7 @@
 #include "allocator/attach/native_device.hpp"
 
 #include "allocator/policy/size_rules.hpp"
+#include "trace/process/ring_directory.hpp"
 #include "trace/ring/clock.hpp"
 
 #include <algorithm>
@@ -98,7 +99,7 @@ bool NativeDevice::start_ring(trace::TraceBeginning beginning) {
   has_tsc_ = recorder_->header().clock == trace::ClockKind::kTsc;
   total_bytes_ = recorder_->header().device_total_bytes;
   ring_path_ = maker_.path_of(ordinal_);
-  failure_line_ = "fragscope analyze " + ring_path_ + " says why.";
+  failure_line_ = trace::what_explains(ring_path_);
   next_keyframe_ = recorder_->written() + recorder_->capacity() / 4;
   keyframe_deadline_ = recorder_->capacity() / 8 * 7;
   published_.store(recorder_, std::memory_order_release);

@@ -6,6 +6,7 @@
 #include "allocator/live/guarded.hpp"
 #include "allocator/live/failure/process_list.hpp"
 #include "allocator/policy/inspect/out_of_memory_message.hpp"
+#include "trace/process/ring_directory.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -96,7 +97,7 @@ engine::Refusal LiveDevice::refusal(policy::StreamId stream) const {
   message = policy::out_of_memory_message(failure, policy_.options(), device_.ordinal, processes);
   if (failure.kind == policy::AllocationFailure::Kind::kOutOfMemory) {
     message += "\nfragscope: " + failure_verdict(policy_, device_.ordinal, stream);
-    if (!ring_path_.empty()) message += " More: fragscope analyze " + ring_path_;
+    if (!ring_path_.empty()) message += " " + trace::what_explains(ring_path_);
   }
 
   engine::Refusal refusal;

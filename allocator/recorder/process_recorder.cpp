@@ -33,10 +33,9 @@ Result<trace::RingFile> create_named(const std::string& directory,
                                      trace::RingOptions& ring,
                                      std::string& path) {
   for (int names = 1;; ++names) {
-    ring.process = trace::this_process();
     // Only now: a worker may be told its rank long after it has loaded us.
-    ring.rank = trace::this_rank();
-    path = directory + "/" + trace::ring_name(ring.process, ring.device, ring.rank);
+    ring.process = trace::this_process();
+    path = directory + "/" + trace::ring_name(ring.process, ring.device);
     auto file = trace::RingFile::create(path, ring);
     if (file || names == kMostNames || ::access(path.c_str(), F_OK) != 0) return file;
   }

@@ -46,6 +46,20 @@ std::array<char, 16> some_id() {
   return id;
 }
 
+/// Plus 1; 0: none is known.
+std::uint32_t this_rank() {
+  for (const char* name : {"RANK", "LOCAL_RANK"}) {
+    // Nothing of ours changes the environment.
+    const char* text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
+    if (text == nullptr) continue;
+    std::uint32_t rank = 0;
+    const char* end = text + std::strlen(text);
+    const auto [stop, error] = std::from_chars(text, end, rank);
+    if (error == std::errc() && stop == end && rank < UINT32_MAX) return rank + 1;
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> start_of(std::uint32_t pid) {
@@ -63,20 +77,6 @@ std::array<char, 16> this_boot() {
   return id;
 }
 
-std::optional<std::uint32_t> this_rank() {
-  for (const char* name : {"RANK", "LOCAL_RANK"}) {
-    // Nothing of ours changes the environment.
-    const char* text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
-    if (text == nullptr) continue;
-    std::uint32_t rank = 0;
-    const char* end = text + std::strlen(text);
-    const auto [stop, error] = std::from_chars(text, end, rank);
-    // One more must still be a number of 32 bits.
-    if (error == std::errc() && stop == end && rank < UINT32_MAX) return rank;
-  }
-  return std::nullopt;
-}
-
 ProcessIdentity this_process() {
   ProcessIdentity identity;
   identity.pid = static_cast<std::uint32_t>(getpid());
@@ -84,6 +84,7 @@ ProcessIdentity this_process() {
   identity.start_ticks = start_of_named("self").value_or(0);
   identity.boot_id = this_boot();
   identity.random_id = some_id();
+  identity.rank = this_rank();
   return identity;
 }
 

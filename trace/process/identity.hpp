@@ -11,12 +11,9 @@
 
 namespace fragscope::trace {
 
-/// Who this process is, with a fresh random id.
+/// Who this process is, with a fresh random id. Its rank in a distributed job is what its launcher
+/// says in the environment: RANK, else LOCAL_RANK; none where neither is a number.
 [[nodiscard]] ProcessIdentity this_process();
-
-/// This process's rank in a distributed job, as its launcher says it in the environment: RANK, else
-/// LOCAL_RANK. None where neither is a number.
-[[nodiscard]] std::optional<std::uint32_t> this_rank();
 
 /// The id of the machine's start; zeros if the system does not tell.
 [[nodiscard]] std::array<char, 16> this_boot();

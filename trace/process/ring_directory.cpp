@@ -117,18 +117,23 @@ std::string ring_directory() {
   return directory != nullptr && *directory != '\0' ? directory : "/dev/shm";
 }
 
-std::string ring_name(const ProcessIdentity& process,
-                      std::int32_t device,
-                      std::optional<std::uint32_t> rank) {
+std::string ring_name(const ProcessIdentity& process, std::int32_t device) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string random;
   for (std::size_t i = 0; i < 4; ++i) {
     const auto byte = static_cast<unsigned char>(process.random_id[i]);
     random += {kDigits[byte >> 4], kDigits[byte & 15]};
   }
-  const std::string shown_rank = rank ? "-rank" + std::to_string(*rank) : "";
+  const std::string shown_rank =
+      process.rank == 0 ? "" : "-rank" + std::to_string(process.rank - 1);
   return kPrefix + std::to_string(process.pid) + "-" + std::to_string(device) + shown_rank + "-" +
          random + kSuffix;
+}
+
+std::string what_explains(const std::string& ring_path) {
+  const std::string folder = fs::path(ring_path).parent_path().filename().string();
+  if (folder.starts_with(kJobFolderPrefix)) return "fragscope run says why once the job has ended.";
+  return "fragscope analyze " + ring_path + " says why.";
 }
 
 WriterState writer_state(const std::string& path, const Header& header) {

@@ -23,9 +23,11 @@ inline constexpr const char* kJobFolderPrefix = "fragscope-run-";
 
 /// A name that nobody else takes: "fragscope-PID-DEVICE-RANDOM.ring", with a rank
 /// "fragscope-PID-DEVICE-rankN-RANDOM.ring".
-[[nodiscard]] std::string ring_name(const ProcessIdentity& process,
-                                    std::int32_t device,
-                                    std::optional<std::uint32_t> rank);
+[[nodiscard]] std::string ring_name(const ProcessIdentity& process, std::int32_t device);
+
+/// One line for whoever reads of a failed request: what says why. Another one under `fragscope run`,
+/// which takes the ring away and says it itself.
+[[nodiscard]] std::string what_explains(const std::string& ring_path);
 
 enum class WriterState : std::uint8_t {
   kAlive,

@@ -175,7 +175,6 @@ Result<RingFile> RingFile::create(const std::string& path, const RingOptions& op
   header->beginning = options.beginning;
   header->first_anchor = header->last_anchor = anchor_now(header->clock);
   header->process = options.process;
-  header->process.rank = options.rank ? *options.rank + 1 : 0;
   header->device_uuid = options.device_uuid;
   header->device_total_bytes = options.device_total_bytes;
   copy_text(options.device_name, header->device_name);

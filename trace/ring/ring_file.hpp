@@ -10,7 +10,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,8 +22,7 @@ struct RingOptions {
   ProcessIdentity process;                                 ///< Of the writer, see `this_process`.
   std::uint64_t record_capacity = std::uint64_t{1} << 18;  ///< A power of two; 64 bytes each.
   std::uint64_t table_bytes = std::uint64_t{4} << 20;
-  std::int32_t device = 0;            ///< Ordinal in the process.
-  std::optional<std::uint32_t> rank;  ///< See `this_rank`.
+  std::int32_t device = 0;  ///< Ordinal in the process.
   TraceSource source = TraceSource::kFragscope;
   TraceBeginning beginning = TraceBeginning::kEmpty;
   std::array<char, 16> device_uuid = {};

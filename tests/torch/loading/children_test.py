@@ -148,4 +148,4 @@ class Children(InstalledTest):
 if __name__ == "__main__":
     for name in ("RANK", "LOCAL_RANK"):
         os.environ.pop(name, None)
-    unittest.main()
+    unittest.main(verbosity=2)

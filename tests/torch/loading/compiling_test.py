@@ -124,4 +124,4 @@ class Compiling(InstalledTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -72,3 +72,7 @@ class InstalledTest(unittest.TestCase):
     def analyzed(self, path):
         done = subprocess.run([TOOL, "analyze", "--json", str(path)], capture_output=True, text=True, check=True)
         return json.loads(done.stdout)
+
+    def check_trust(self, report, is_attached):
+        """Nothing weakens the evidence, but that PyTorch's own allocator does not tell everything."""
+        self.assertEqual([entry["signal"] for entry in report["trust"]], ["derived-sizes"] if is_attached else [])

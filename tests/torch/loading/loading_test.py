@@ -51,6 +51,39 @@ try:
 except Exception as error:
     print(type(error).__name__, error)
 """
+# Looks at many environments, each in a child that has PyTorch already, but not CUDA, and does there what
+# PyTorch's import does in the end.
+EACH = """
+import json, os, sys, tempfile
+import torch, fragscope.loader
+def look(environ, result):
+    os.environ.update(environ)
+    with tempfile.TemporaryFile() as stderr:
+        os.dup2(stderr.fileno(), 2)
+        fragscope.loader.autoload()
+        seen = {"error": "", "computed": torch.ones(2).sum().item()}
+        try:
+            torch.empty(1, device="cuda")
+            settings = torch.cuda.memory._snapshot()["allocator_settings"]
+            seen["split"] = settings["max_split_size"]
+        except Exception as error:
+            seen["error"] = f"{type(error).__name__} {error}"
+        stderr.seek(0)
+        seen |= {"recorded": bool(fragscope.ring_path()), "stderr": stderr.read().decode(),
+                 "whole": all(os.environ[name] == text for name, text in environ.items())}
+    result.write_text(json.dumps(seen))
+import pathlib
+result = pathlib.Path(tempfile.mkdtemp()) / "result"
+all_seen = []
+for environ in json.loads(sys.argv[1]):
+    if os.fork() == 0:
+        look(environ, result)
+        os._exit(0)
+    os.wait()
+    all_seen.append(json.loads(result.read_text()))
+    result.unlink()
+print(json.dumps(all_seen))
+"""
 
 
 def is_new():
@@ -62,11 +95,17 @@ def is_new():
 ERROR = "ValueError" if is_new() else "RuntimeError"
 
 
-class SwitchedOn(InstalledTest):
+class LoadingTest(InstalledTest):
+    def each(self, environs):
+        return json.loads(self.output_of("-c", EACH, json.dumps(environs)))
+
+
+class SwitchedOn(LoadingTest):
     def job(self, *options, **environment):
         return json.loads(self.output_of(*options, "-c", JOB, **environment))
 
     def check_recorded(self, seen, text):
+        is_attached = "fragscope_attach" in text
         self.assertEqual(seen["before"], seen["after"])
         self.assertEqual(seen["in_c"], seen["after"])
         self.assertEqual(seen["after"][CUDA], text)
@@ -74,7 +113,7 @@ class SwitchedOn(InstalledTest):
         self.assertEqual(seen["ring"], ring["path"])
         self.assertGreater(ring["written_records"], 50)
         report = self.analyzed(ring["path"])
-        self.assertEqual(report["trust"], [])
+        self.check_trust(report, is_attached)
         self.assertEqual(report["devices"][0]["peak"]["allocated_bytes"], seen["peak"])
 
     def test_either_backend_records_and_the_variable_stays_whole(self):
@@ -154,17 +193,21 @@ class SwitchedOn(InstalledTest):
         from fragscope import settings
 
         texts = (None, "", "max_split_size_mb:{}")
-        for choice in itertools.product(texts, repeat=3):
-            names = settings.VARIABLES if is_new() else (CUDA,)
+        names = settings.VARIABLES if is_new() else (CUDA,)
+        cases = []
+        for choice in itertools.product(texts, repeat=len(names)):
             environ = {name: text.format(64 * (at + 1)) for at, (name, text) in enumerate(zip(names, choice))
                        if text is not None}
+            counts, text = settings.effective(environ)
+            expected = int(text.partition(":")[2]) * MIB if text else -1
+            ours = {**environ, counts or CUDA: f"{text},backend:fragscope_attach"}
+            cases += [(environ, expected, False), (ours, expected, True)]
+        seen = self.each([environ for environ, _, _ in cases])
+        for (environ, split, recorded), one in zip(cases, seen):
             with self.subTest(environ=environ):
-                counts = settings.effective(environ)[1]
-                expected = int(counts.partition(":")[2]) * MIB if counts else -1
-                ours = {name: f"{text},{'backend:fragscope_attach'}" if text == counts else text
-                        for name, text in environ.items()} or {CUDA: "backend:fragscope_attach"}
-                self.assertEqual(self.job(**environ)["max_split_size"], expected)
-                self.assertEqual(self.job(**ours)["max_split_size"], expected)
+                self.assertEqual(one, {"error": "", "computed": 2.0, "split": split, "recorded": recorded,
+                                       "stderr": "", "whole": True})
+        self.assertEqual(len({one["split"] for one in seen}), len(names) + 1)
 
     def test_settings_of_ours_are_obeyed(self):
         place = self.rings / "else where:"
@@ -176,55 +219,57 @@ class SwitchedOn(InstalledTest):
         self.assertEqual(self.listed()[0]["record_capacity"], 2048)
 
 
-class Wrong(InstalledTest):
+class Wrong(LoadingTest):
     def probe(self, text, **environment):
         return self.run_python("-c", PROBE, **{CUDA: text, **environment})
 
     def test_a_bad_token_is_an_error_of_pytorchs_kind_when_cuda_is_used(self):
-        for text, *words in (
-                ("backend:fragscope,fragscope_ring:64MB", "fragscope_ring:64MB", "64MiB"),
-                ("backend:fragscope,backend:fragscope_attach", "backend:fragscope_attach", "keep one"),
-                ("backend:fragscope_attach,fragscope_rng:1", "fragscope_rng:1", "fragscope_ring"),
-                ("fragscope_attach", "fragscope_attach", "backend:fragscope_attach"),
-                ("fragscope_ring:1MiB", "fragscope_ring:1MiB", "backend:fragscope"),
-                ("backend:fragscope,fragscope_ring:1KiB", "fragscope_ring", "65536"),
-                ("backend:fragscope_attach,fragscope_dir:/a:b,fragscope_stacks:x", "fragscope_stacks:x", "python")):
+        cases = (
+            ("backend:fragscope,fragscope_ring:64MB", "fragscope_ring:64MB", "64MiB"),
+            ("backend:fragscope,backend:fragscope_attach", "backend:fragscope_attach", "keep one"),
+            ("backend:fragscope_attach,fragscope_rng:1", "fragscope_rng:1", "fragscope_ring"),
+            ("fragscope_ring:1MiB", "fragscope_ring:1MiB", "backend:fragscope"),
+            ("backend:fragscope,fragscope_ring:1KiB", "fragscope_ring", "65536"),
+            ("backend:fragscope_attach,fragscope_stacks:x", "fragscope_stacks:x", "python"))
+        for (text, *words), seen in zip(cases, self.each([{CUDA: text} for text, *_ in cases])):
             with self.subTest(text=text):
-                done = self.probe(text)
-                self.assertEqual((done.returncode, done.stderr), (0, ""))
-                self.assertTrue(done.stdout.startswith(f"{ERROR} fragscope: "), done.stdout)
-                self.assertEqual(done.stdout.count("\n"), 1)
+                # What uses no CUDA runs, as it does with any other mistake in the variable.
+                self.assertEqual((seen["computed"], seen["stderr"], seen["whole"]), (2.0, "", True))
+                self.assertTrue(seen["error"].startswith(f"{ERROR} fragscope: "), seen)
+                self.assertNotIn("\n", seen["error"])
                 for word in words:
-                    self.assertIn(word, done.stdout)
-                # A job that uses no CUDA runs, as it does with any other mistake in the variable.
-                self.assertEqual(self.output_of("-c", "import torch; print(torch.ones(2).sum().item())",
-                                                **{CUDA: text}), "2.0\n")
+                    self.assertIn(word, seen["error"])
+
+    def test_mistakes_that_abort_the_import_of_pytorch_are_told(self):
+        # PyTorch 2.15 looks for a backend while it is imported, and ends the process at a word like these.
+        for text, words in (("fragscope_attach", "add backend:fragscope_attach"),
+                            ("fragscope_dir:/a:b", "add backend:fragscope_attach")):
+            done = self.probe(text)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertTrue(done.stdout.startswith(f"{ERROR} fragscope: {text}"), done.stdout)
 
     def test_pytorchs_own_errors_are_as_without_us(self):
-        for text in ("foo:1", "max_split_size_mb:4", "garbage_collection_threshold:2", "roundup_power2_divisions:3",
-                     "backend:fragscop"):
-            alone = self.probe(text)
-            self.assertIn(ERROR, alone.stdout)
-            for ours in ("backend:fragscope_attach", "backend:fragscope", "fragscope_ring:1MiB,backend:fragscope"):
-                if text.startswith("backend"):
-                    continue
-                with self.subTest(text=text, ours=ours):
-                    for both in (f"{text},{ours}", f"{ours},{text}"):
-                        done = self.probe(both)
-                        self.assertEqual((done.stdout, done.stderr, done.returncode), (alone.stdout, "", 0))
+        theirs = ("foo:1", "max_split_size_mb:4", "garbage_collection_threshold:2", "roundup_power2_divisions:3")
+        ours = ("backend:fragscope_attach", "fragscope_ring:1MiB,backend:fragscope")
+        cases = [(text, both) for text in theirs for our in ours for both in (f"{text},{our}", f"{our},{text}")]
+        alone = dict(zip(theirs, self.each([{CUDA: text} for text in theirs])))
+        for (text, both), seen in zip(cases, self.each([{CUDA: both} for _, both in cases])):
+            with self.subTest(text=both):
+                self.assertTrue(alone[text]["error"].startswith(ERROR))
+                self.assertEqual(seen, alone[text])
 
     def test_a_place_that_cannot_be_written_leaves_the_job_unrecorded(self):
-        for ours in ("backend:fragscope_attach", "backend:fragscope"):
-            done = self.probe(f"{ours},fragscope_dir:/proc/nowhere")
-            self.assertEqual((done.returncode, done.stdout), (0, "none\n"), done.stderr)
-            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-            self.assertIn("/proc/nowhere", done.stderr)
+        cases = [f"backend:{backend},fragscope_dir:/proc/nowhere" for backend in ("fragscope_attach", "fragscope")]
+        for seen in self.each([{CUDA: text} for text in cases]):
+            self.assertEqual((seen["error"], seen["recorded"], seen["whole"]), ("", False, True))
+            self.assertEqual(seen["stderr"].count("\n"), 1, seen)
+            self.assertIn("/proc/nowhere", seen["stderr"])
 
     def test_a_backend_in_a_variable_that_does_not_count_is_said(self):
-        done = self.run_python("-c", PROBE, **{CUDA: "", GENERIC: "backend:fragscope_attach"})
-        self.assertEqual((done.returncode, done.stdout), (0, "none\n"))
-        self.assertEqual(done.stderr, f"fragscope: {GENERIC} names a backend of ours and does not count, since "
-                                      f"{CUDA} is set, which PyTorch reads instead\n")
+        seen, = self.each([{CUDA: "", GENERIC: "backend:fragscope_attach"}])
+        self.assertEqual((seen["error"], seen["recorded"]), ("", False))
+        self.assertEqual(seen["stderr"], f"fragscope: {GENERIC} names a backend of ours and does not count, since "
+                                         f"{CUDA} is set, which PyTorch reads instead\n")
 
     def test_another_extension_may_have_started_cuda_before(self):
         site = next(self.folder.glob("environment/lib/python3*/site-packages"))
@@ -248,4 +293,4 @@ class Wrong(InstalledTest):
 
 if __name__ == "__main__":
     os.environ.pop("RANK", None)
-    unittest.main()
+    unittest.main(verbosity=2)
