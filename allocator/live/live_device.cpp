@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/live/live_device.hpp"
 
-#include "allocator/live/process_list.hpp"
 #include "allocator/policy/inspect/out_of_memory_message.hpp"
 
 #include <utility>
-#include <vector>
 
 namespace fragscope::live {
 
@@ -13,8 +11,8 @@ LiveDevice::LiveDevice(const driver::Api& api,
                        driver::Device device,
                        const policy::PolicyOptions& options,
                        recorder::ProcessRecorder& recorders)
-    : api_(api)
-    , device_(std::move(device))
+    : device_(std::move(device))
+    , witness_(api, device_.ordinal)
     , memory_(api, device_)
     , events_(api, device_)
     , recorder_(recorders.of({device_.ordinal, device_.uuid, device_.name, device_.total_bytes}))
@@ -22,7 +20,8 @@ LiveDevice::LiveDevice(const driver::Api& api,
     , policy_(memory_, events_, options, recorder_) {
   if (recorder_ == nullptr) return;
   recorder_->watch(&policy_);
-  recorder_->device_memory(memory_.capacity(), 0);
+  witness_.record_facts(*recorder_);
+  witness_.look().record(*recorder_, memory_.capacity());
 }
 
 policy::Address LiveDevice::allocate(std::uint64_t bytes,
@@ -39,11 +38,10 @@ policy::Address LiveDevice::allocate(std::uint64_t bytes,
 Refusal LiveDevice::refusal() const {
   Refusal refusal{policy_.failure(), {}};
   // Where PyTorch asks, too: the request has failed, and the lock is held.
-  const auto processes = find_in_nvml(api_, device_.ordinal)
-                             .and_then(list_processes)
-                             .value_or(std::vector<policy::ProcessMemory>{});
-  refusal.message =
-      policy::out_of_memory_message(refusal.failure, policy_.options(), device_.ordinal, processes);
+  const DeviceSight sight = witness_.look();
+  if (recorder_ != nullptr) sight.record(*recorder_, refusal.failure.capacity);
+  refusal.message = policy::out_of_memory_message(
+      refusal.failure, policy_.options(), device_.ordinal, sight.processes);
   if (!ring_path_.empty()) refusal.message += "\nfragscope analyze " + ring_path_ + " says why.";
   return refusal;
 }
@@ -84,8 +82,11 @@ std::optional<std::pair<policy::Address, std::uint64_t>> LiveDevice::base_of(
 }
 
 void LiveDevice::mark(std::string_view text, recorder::MarkKind kind) {
+  if (recorder_ == nullptr) return;
+  const std::optional<DeviceSight> sight = witness_.look_if_due();
   const std::lock_guard lock(mutex_);
-  if (recorder_ != nullptr) recorder_->mark(text, kind);
+  recorder_->mark(text, kind);
+  if (sight) sight->record(*recorder_, memory_.capacity());
 }
 
 void LiveDevice::end_recording() {

@@ -6,6 +6,7 @@
 #include "allocator/driver/driver_api.hpp"
 #include "allocator/driver/driver_events.hpp"
 #include "allocator/driver/driver_memory.hpp"
+#include "allocator/live/device_witness.hpp"
 #include "allocator/policy/caching_policy.hpp"
 #include "allocator/recorder/process_recorder.hpp"
 
@@ -59,8 +60,8 @@ class LiveDevice {
  private:
   [[nodiscard]] Refusal refusal() const;
 
-  const driver::Api& api_;
   driver::Device device_;
+  DeviceWitness witness_;
   driver::DriverMemory memory_;
   driver::DriverEvents events_;
   recorder::DeviceRecorder* recorder_;

@@ -36,6 +36,10 @@ enum class RecordKind : std::uint8_t {
   kDeviceMemory = 20,   ///< Free bytes of the device, total bytes; bytes of other processes.
   kRecordStream = 21,   ///< Block and its size; the other stream's id.
   kClock = 22,          ///< CLOCK_MONOTONIC and Unix time at `ticks`, both in nanoseconds; 0.
+  // Who uses the device: what belongs together stands together, and a kDeviceMemory ends it.
+  kProcess = 23,           ///< Its pid as NVML shows it, its bytes (all bits: not known); its name.
+  kThisProcess = 24,       ///< The same of the recorded process.
+  kProcessesRefused = 25,  ///< Id of a text, why nobody can tell; 0, 0.
 };
 
 /// A stream or pool that the table had no room for.
