@@ -2,15 +2,13 @@
 // Handing out, taking back, and the settings; private pools and reports are in the file beside.
 #include "allocator/live/live_device.hpp"
 
-#include "allocator/live/failure/failure_verdict.hpp"
+#include "allocator/live/evidence/failure_verdict.hpp"
 #include "allocator/live/guarded.hpp"
-#include "allocator/live/failure/process_list.hpp"
 #include "allocator/policy/inspect/out_of_memory_message.hpp"
 #include "trace/process/ring_directory.hpp"
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace fragscope::live {
 
@@ -18,8 +16,8 @@ LiveDevice::LiveDevice(const driver::Api& api,
                        driver::Device device,
                        const LiveOptions& options,
                        recorder::ProcessRecorder& recorders)
-    : api_(api)
-    , device_(std::move(device))
+    : device_(std::move(device))
+    , witness_(api, device_.ordinal)
     , memory_(api, device_)
     , events_(api, device_)
     , recorder_(recorders.of({device_.ordinal, device_.uuid, device_.name, device_.total_bytes}))
@@ -29,7 +27,8 @@ LiveDevice::LiveDevice(const driver::Api& api,
     , policy_(memory_, events_, options.policy, recorder_) {
   if (recorder_ == nullptr) return;
   recorder_->watch(&policy_);
-  recorder_->device_memory(memory_.capacity(), 0);
+  witness_.record_facts(*recorder_);
+  witness_.look().record(*recorder_, memory_.capacity());
 }
 
 // --- Handing out and taking back. ----------------------------------------------------------------
@@ -91,10 +90,10 @@ engine::Refusal LiveDevice::refusal(policy::StreamId stream) const {
   static thread_local std::string message;
   const policy::AllocationFailure& failure = policy_.failure();
   // Where PyTorch asks, too: the request has failed, and the lock is held.
-  const auto processes = find_in_nvml(api_, device_.ordinal)
-                             .and_then(list_processes)
-                             .value_or(std::vector<policy::ProcessMemory>{});
-  message = policy::out_of_memory_message(failure, policy_.options(), device_.ordinal, processes);
+  const DeviceSight sight = witness_.look();
+  if (recorder_ != nullptr) sight.record(*recorder_, failure.capacity);
+  message =
+      policy::out_of_memory_message(failure, policy_.options(), device_.ordinal, sight.processes);
   if (failure.kind == policy::AllocationFailure::Kind::kOutOfMemory) {
     message += "\nfragscope: " + failure_verdict(policy_, device_.ordinal, stream);
     if (!ring_path_.empty()) message += " " + trace::what_explains(ring_path_);
@@ -196,8 +195,11 @@ bool LiveDevice::add_peer(int ordinal) noexcept {
 // --- The trace. ----------------------------------------------------------------------------------
 
 void LiveDevice::mark(std::string_view text, recorder::MarkKind kind) {
+  if (recorder_ == nullptr) return;
+  const std::optional<DeviceSight> sight = witness_.look_if_due();
   const std::lock_guard lock(mutex_);
-  if (recorder_ != nullptr) recorder_->mark(text, kind);
+  recorder_->mark(text, kind);
+  if (sight) sight->record(*recorder_, memory_.capacity());
 }
 
 void LiveDevice::end_recording() {

@@ -8,6 +8,7 @@
 #include "allocator/driver/driver_memory.hpp"
 #include "allocator/engine/engine.hpp"
 #include "allocator/live/event_teller.hpp"
+#include "allocator/live/evidence/device_witness.hpp"
 #include "allocator/live/live_options.hpp"
 #include "allocator/policy/caching_policy.hpp"
 #include "allocator/recorder/process_recorder.hpp"
@@ -94,8 +95,8 @@ class LiveDevice final : public engine::Device {
   template <class Body>
   void guarded(Body body) noexcept;
 
-  const driver::Api& api_;
   driver::Device device_;
+  DeviceWitness witness_;
   driver::DriverMemory memory_;
   driver::DriverEvents events_;
   recorder::DeviceRecorder* recorder_;

@@ -47,7 +47,8 @@ void fragscope_memory_fraction(double fraction, int device);
 void* fragscope_base_alloc(void* pointer, size_t* size);
 
 // Writes a mark into the trace of every device: a point (0), or where a stage begins (1) or ends
-// (2).
+// (2). With it goes who uses the device, which takes NVML milliseconds; where marks come so fast
+// that this would be more than a twentieth of the time, it is left out.
 void fragscope_mark(const char* text, int kind);
 
 // Sets an option, before the library is first used for anything else. Null, or what is wrong: the

@@ -104,6 +104,26 @@ void DeviceRecorder::device_memory(policy::Capacity capacity, std::uint64_t othe
   keyframe_if_due();
 }
 
+void DeviceRecorder::device_use(policy::Capacity capacity,
+                                std::span<const ProcessOnDevice> processes,
+                                std::string_view refusal) {
+  if (!is_recording()) return;
+  std::uint64_t others_bytes = 0;
+  for (const ProcessOnDevice& process : processes) {
+    const std::uint32_t name = process.name.empty() ? 0 : table_.text(process.name);
+    write(process.is_this ? RecordKind::kThisProcess : RecordKind::kProcess,
+          {process.pid, process.used_bytes.value_or(policy::kUnlimited), name});
+    if (!process.is_this) others_bytes += process.used_bytes.value_or(0);
+  }
+  if (!refusal.empty()) write(RecordKind::kProcessesRefused, {table_.text(refusal), 0, 0});
+  device_memory(capacity, others_bytes);
+}
+
+void DeviceRecorder::fact(std::string_view name, std::string_view value) {
+  if (!is_recording()) return;
+  static_cast<void>(table_.fact(table_.text(name), table_.text(value)));
+}
+
 void DeviceRecorder::snapshot_taken(std::uint64_t active_bytes) {
   write(RecordKind::kSnapshot, {0, active_bytes, 0});
   keyframe_if_due();

@@ -29,6 +29,14 @@ struct FrameText {
   std::uint32_t line = 0;
 };
 
+/// A process on the device, as NVML shows it; the text need not outlive the call.
+struct ProcessOnDevice {
+  std::uint64_t pid = 0;
+  std::optional<std::uint64_t> used_bytes;  ///< None: NVML does not know.
+  bool is_this = false;
+  std::string_view name;  ///< Empty: not known.
+};
+
 enum class MarkKind : std::uint8_t { kPoint = 0, kBegin = 1, kEnd = 2 };
 
 /// Not thread-safe: like the policy it is called under the device's lock, marks included.
@@ -56,6 +64,14 @@ class DeviceRecorder final : public policy::Observer {
   void settings(std::string_view conf);
   /// What the driver says of the device, and how much of it other processes hold (0: not known).
   void device_memory(policy::Capacity capacity, std::uint64_t others_bytes);
+  /// The same with who uses the device, as seen a moment ago: behind a mark or a failed request it
+  /// belongs to that. `refusal`: why nobody can tell; then `processes` is empty.
+  void device_use(policy::Capacity capacity,
+                  std::span<const ProcessOnDevice> processes,
+                  std::string_view refusal);
+  /// Something about the device or the driver that stays so, such as {"driver", "570.1"}; said
+  /// once, and kept for as long as the ring. Names: docs/trace_format.md.
+  void fact(std::string_view name, std::string_view value);
   void snapshot_taken(std::uint64_t active_bytes);
   /// Every block that there is, so that a reader can begin here.
   void keyframe();

@@ -47,7 +47,15 @@ struct Task {
   Question question;
   EventIndex target = 0;          ///< The state before this event.
   verdict::DeviceFacts recorded;  ///< What the recording says of the device.
+  std::optional<model::DeviceUse> use;
 };
+
+/// None: the recording does not have it, or NVML called this process by another number.
+std::optional<std::uint64_t> bytes_of_this_process(const std::optional<model::DeviceUse>& use) {
+  if (!use) return std::nullopt;
+  const auto found = std::ranges::find_if(use->processes, &model::DeviceProcess::is_this);
+  return found == use->processes.end() ? std::nullopt : found->used_bytes;
+}
 
 class Analyzer {
  public:
@@ -110,6 +118,7 @@ class Analyzer {
           fact(failed.device_total_bytes, "the recording at the failure (cudaMemGetInfo)");
     }
     if (failed.limit_bytes) task.recorded.limit = fact(failed.limit_bytes, "the recorded limit");
+    task.use = failed.use;
     return task;
   }
 
@@ -305,9 +314,11 @@ class Analyzer {
     failed.question = task.question;
     failed.state = model::summarize(state, rules_);
     failed.supply = verdict::find_supply(state, task.question, rules_);
-    const FactSources sources{options_, recording_.settings, task.recorded};
+    const FactSources sources{
+        options_, recording_.settings, task.recorded, bytes_of_this_process(task.use)};
     FoundFacts found = find_device_facts(sources, task.question, failed.supply);
     failed.facts = std::move(found.facts);
+    failed.use = task.use;
     log_matched_ |= found.log_matched;
     failed.judgement = verdict::judge(
         task.question, failed.supply, failed.state.requested_bytes, failed.facts, rules_);

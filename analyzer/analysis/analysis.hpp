@@ -62,6 +62,7 @@ struct HolderList {
 struct Failure {
   verdict::Question question;
   verdict::DeviceFacts facts;
+  std::optional<model::DeviceUse> use;  ///< Of the device, where the recording has it.
   model::StateSummary state;
   verdict::Supply supply;
   verdict::Judgement judgement;

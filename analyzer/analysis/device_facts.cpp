@@ -86,6 +86,11 @@ FoundFacts find_device_facts(const FactSources& sources,
   }
   if (options.limit_bytes) facts.limit = {model::exactly(*options.limit_bytes), "--limit"};
 
+  // Of the allocator's own bytes NVML counts each; where it seems not to, its figure is another's.
+  if (sources.process_bytes && *sources.process_bytes >= supply.reserved_bytes) {
+    facts.context = {model::exactly(*sources.process_bytes - supply.reserved_bytes),
+                     "NVML at the failure"};
+  }
   for (const explain::Message& message : options.messages) {
     if (!is_about(message, question, supply, facts.free)) continue;
     take_from_message(message, options.log_name, supply, facts);

@@ -8,12 +8,17 @@
 #include "analyzer/verdict/question.hpp"
 #include "analyzer/verdict/supply.hpp"
 
+#include <cstdint>
+#include <optional>
+
 namespace fragscope::analysis {
 
 struct FactSources {
   const Options& options;
   const model::Settings& settings;
   const verdict::DeviceFacts& recorded;  ///< As the recording has them at this event.
+  /// Of this process, as NVML showed it there.
+  std::optional<std::uint64_t> process_bytes = std::nullopt;
 };
 
 struct FoundFacts {

@@ -44,6 +44,7 @@ struct FailedRequest {
   std::optional<std::uint64_t> device_free_bytes;
   std::optional<std::uint64_t> device_total_bytes;
   std::optional<std::uint64_t> limit_bytes;
+  std::optional<DeviceUse> use;  ///< Of the device, just after it.
 };
 
 class History {

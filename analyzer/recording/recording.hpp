@@ -96,6 +96,27 @@ struct Settings {
   std::optional<std::uint64_t> limit_bytes;         ///< What may be held, in a trace.
 };
 
+/// A process on the device, as NVML showed it.
+struct DeviceProcess {
+  std::uint64_t pid = 0;
+  /// None: NVML did not know, or said 0, which no process with a context uses.
+  std::optional<std::uint64_t> used_bytes;
+  std::string name;  ///< Empty: not known.
+  bool is_this = false;
+};
+
+/// Who used a device at a moment.
+struct DeviceUse {
+  std::vector<DeviceProcess> processes;
+  std::string refused;  ///< Why nobody could tell; empty: they are known.
+};
+
+/// Something about the device or the driver that stayed so, such as {"driver", "570.1"}.
+struct RecordedFact {
+  std::string name;
+  std::string value;
+};
+
 /// Something about the evidence that weakens it, and what it does to the numbers.
 struct TrustSignal {
   std::string signal;
@@ -125,6 +146,7 @@ struct Recording {
   LargeVector<Event> events;
   std::vector<DeviceTrace> traces;
   std::vector<TrustSignal> trust;
+  std::vector<RecordedFact> facts;  ///< Of a trace.
 
   [[nodiscard]] std::span<const Event> events_of(const DeviceTrace& trace) const {
     return {events.data() + trace.first_event, trace.event_count};

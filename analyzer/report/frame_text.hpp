@@ -18,6 +18,7 @@ class FrameText {
       : recording_(recording)
       , redact_(redact) {}
 
+  [[nodiscard]] bool redacts() const { return redact_; }
   [[nodiscard]] std::string name(const model::Frame& frame) const;
   [[nodiscard]] std::string filename(const model::Frame& frame) const;
   /// The innermost line of the program itself (not of PyTorch, not C++), as "train.py:88 step";

@@ -55,6 +55,8 @@ class JsonWriter {
                      {"events", recording_.event_count},
                      {"writer", recording_.writer},
                      {"rounding_rule", model::to_string(analysis_.rounding_rule)}};
+    for (const model::RecordedFact& fact : recording_.facts)
+      root["input"]["facts"][fact.name] = fact.value;
     root["trust"] = Json::array();
     for (const model::TrustSignal& signal : analysis_.trust) {
       root["trust"].push_back({{"signal", signal.signal}, {"effect", signal.effect}});
@@ -172,6 +174,7 @@ class JsonWriter {
                          {"class", policy::to_string(question.size_class())},
                          {"frames", write_frames(question.stack)}};
     object["state"] = write_state(failed.state, &failed.facts);
+    if (failed.use) put_use(object, *failed.use);
     object["verdict"] = write(failed.judgement.verdict);
     object["ladder"] = Json::array();
     for (const verdict::Rung& rung : failed.judgement.ladder) {
@@ -184,6 +187,20 @@ class JsonWriter {
       object["advice"].push_back({{"text", advice.text}, {"shown_by", advice.shown_by}});
     }
     return object;
+  }
+
+  void put_use(Json& object, const model::DeviceUse& use) const {
+    Json processes = Json::array();
+    for (const model::DeviceProcess& process : use.processes) {
+      Json name = process.name.empty() ? Json() : Json(process.name);
+      if (frames_.redacts() && !process.name.empty()) name = "(masked)";
+      processes.push_back({{"pid", process.pid},
+                           {"name", std::move(name)},
+                           {"used_bytes", or_null(process.used_bytes)},
+                           {"this", process.is_this}});
+    }
+    object["processes"] = use.refused.empty() ? std::move(processes) : Json();
+    object["processes_refused"] = use.refused.empty() ? Json() : Json(use.refused);
   }
 
   [[nodiscard]] static Json write(const std::vector<verdict::MissingFact>& missing) {

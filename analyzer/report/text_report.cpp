@@ -189,11 +189,29 @@ class TextWriter {
     write_request(failed);
     write_ladder(failed);
     write_layers(failed);
+    write_use(failed);
     write_gap(failed.state);
     write_homes(failed.state, &failed.question);
     write_pins(failed);
     write_holders(failed.holders, failed.state.allocated_bytes.low, "live memory by stack");
     write_advice(failed.advice);
+  }
+
+  void write_use(const Failure& failed) {
+    if (!failed.use) return;
+    title("ON THE DEVICE", "by NVML, at the failure; process ids as it counts");
+    if (!failed.use->refused.empty()) {
+      out_ += wrapped("not known: " + printable(failed.use->refused), kTextWidth, 2);
+    }
+    Table table;
+    for (const model::DeviceProcess& process : failed.use->processes) {
+      const std::string name =
+          frames_.redacts() && !process.name.empty() ? "(masked)" : process.name;
+      table.add({left(fmt::format("process {}", process.pid)),
+                 right(process.used_bytes ? show_bytes(*process.used_bytes) : "not known"),
+                 left(process.is_this ? "this one" : printable(name))});
+    }
+    out_ += table.text(paint_);
   }
 
   void write_also(const verdict::Verdict& verdict) {
@@ -522,6 +540,10 @@ class TextWriter {
                                 model::to_string(analysis_.rounding_rule)),
                     kTextWidth,
                     2);
+    for (const model::RecordedFact& fact : recording_.facts) {
+      out_ += wrapped(
+          fmt::format("{}: {}", printable(fact.name), printable(fact.value)), kTextWidth, 2);
+    }
     for (const model::TrustSignal& signal : analysis_.trust) {
       out_ +=
           wrapped(fmt::format("{}: {}", signal.signal, printable(signal.effect)), kTextWidth, 2);

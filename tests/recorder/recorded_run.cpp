@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,7 @@ struct Arguments {
   std::uint64_t records = std::uint64_t{1} << 14;
   std::string end = "clean";  // clean, kill (SIGKILL), fail (a request that cannot be served)
   bool forks = false;         // a child goes on with the program, which must leave no record
+  bool uses = false;          // who uses the device is said, at the start and at that failure
   bool waits = false;         // for a line on standard input, before the end
 };
 
@@ -38,6 +40,7 @@ Arguments parse(int argc, char** argv) {
     if (name == "--records") arguments.records = std::strtoull(value, nullptr, 10);
     if (name == "--end") arguments.end = value;
     if (name == "--forks") arguments.forks = std::atoi(value) != 0;
+    if (name == "--uses") arguments.uses = std::atoi(value) != 0;
     if (name == "--waits") arguments.waits = std::atoi(value) != 0;
   }
   return arguments;
@@ -48,6 +51,16 @@ void say(const char* what, const std::string& value) {
   std::fflush(stdout);
 }
 
+/// Made up; the simulated device is this program's alone.
+void say_who_uses_it(fragscope::recorder::test::RecordedProgram& program) {
+  using fragscope::recorder::ProcessOnDevice;
+  const ProcessOnDevice processes[] = {{7, std::uint64_t{1} << 30, false, "python"},
+                                       {8, std::nullopt, false, ""},
+                                       {9, std::uint64_t{2} << 30, true, ""}};
+  const auto capacity = program.policy().failure().capacity;
+  if (program.recorder() != nullptr) program.recorder()->device_use(capacity, processes, "");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -55,6 +68,11 @@ int main(int argc, char** argv) {
   fragscope::recorder::test::RecordedProgram program(
       arguments.seed, arguments.directory, {.records = arguments.records, .table_bytes = 1 << 18});
   say("ring", program.ring_path());
+  if (arguments.uses && program.recorder() != nullptr) {
+    program.recorder()->fact("driver", "570.1");
+    program.recorder()->fact("nvml", "present");
+    say_who_uses_it(program);
+  }
   program.run(arguments.steps);
   if (arguments.forks) {
     const pid_t child = fork();
@@ -70,6 +88,7 @@ int main(int argc, char** argv) {
   }
   const bool fails = arguments.end == "fail" || arguments.end == "fail-kill";
   if (fails) program.allocate(std::uint64_t{1} << 41);
+  if (fails && arguments.uses) say_who_uses_it(program);
   if (program.recorder() != nullptr) {
     say("written", std::to_string(program.recorder()->header().written));
   }

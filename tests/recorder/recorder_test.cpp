@@ -106,5 +106,40 @@ TEST_F(Recorder, CountsFailuresAndKeepsWhatTheyAskedFor) {
   EXPECT_EQ(failed.back().limit_bytes, failure.limit_bytes);
 }
 
+TEST_F(Recorder, KeepsWhoUsedTheDeviceAtAFailure) {
+  RecordedProgram program(7, directory());
+  program.run(300);
+  const policy::Capacity capacity = program.policy().failure().capacity;
+  const ProcessOnDevice others[] = {{7, 700, false, "python"}, {8, std::nullopt, false, ""}};
+  const ProcessOnDevice all[] = {{7, 700, false, "python"}, {9, 900, true, ""}, {8, 0, false, ""}};
+  program.recorder()->fact("driver", "570.1");
+  program.recorder()->device_use(capacity, others, "");  // of no failure
+  program.allocate(std::uint64_t{1} << 40);
+  program.recorder()->device_use(capacity, all, "");
+  program.recorder()->device_use(capacity, others, "");  // of no failure any more
+  program.allocate(std::uint64_t{1} << 40);
+  program.recorder()->device_use(capacity, {}, "Not Supported");
+  program.allocate(std::uint64_t{1} << 40);
+  program.recorder()->mark("step", MarkKind::kPoint);
+  program.recorder()->device_use(capacity, others, "");  // of the mark
+
+  const auto back = read_ring(program.ring_path(), false);
+  ASSERT_THAT(back, IsOk());
+  ASSERT_EQ(back->recording.facts.size(), 1U);
+  EXPECT_EQ(back->recording.facts[0].value, "570.1");
+  const auto failed = back->history->failed_requests();
+  ASSERT_GE(failed.size(), 3U);
+  const auto& use = failed[failed.size() - 3].use;
+  ASSERT_TRUE(use);
+  ASSERT_EQ(use->processes.size(), 3U);
+  EXPECT_EQ(use->processes[0].name, "python");
+  EXPECT_EQ(use->processes[0].used_bytes, 700U);
+  EXPECT_TRUE(use->processes[1].is_this);
+  EXPECT_EQ(use->processes[2].used_bytes, std::nullopt);
+  ASSERT_TRUE(failed[failed.size() - 2].use);
+  EXPECT_EQ(failed[failed.size() - 2].use->refused, "Not Supported");
+  EXPECT_FALSE(failed.back().use);
+}
+
 }  // namespace
 }  // namespace fragscope::recorder::test

@@ -82,6 +82,9 @@ class TableBuilder {
   std::uint32_t pool(trace::TablePool pool) {
     return add(trace::TableKind::kPool, std::as_bytes(std::span(&pool, 1)));
   }
+  std::uint32_t fact(trace::TableFact fact) {
+    return add(trace::TableKind::kFact, std::as_bytes(std::span(&fact, 1)));
+  }
   [[nodiscard]] const Bytes& bytes() const { return bytes_; }
 
  private:
@@ -96,7 +99,7 @@ class TableBuilder {
     return entry.id;
   }
 
-  std::uint32_t counts_[6] = {};
+  std::uint32_t counts_[7] = {};
   Bytes bytes_;
 };
 

@@ -46,6 +46,18 @@ TEST(Table, TakesPiecesCutAnywhere) {
   }
 }
 
+TEST(Table, HasFacts) {
+  TableBuilder builder;
+  const std::uint32_t fact = builder.fact({builder.text("driver"), builder.text("570.1")});
+  Table table;
+  table.extend(builder.bytes());
+
+  ASSERT_EQ(table.count(TableKind::kFact), 1U);
+  EXPECT_EQ(table.text(table.fact(fact).name), "driver");
+  EXPECT_EQ(table.text(table.fact(fact).value), "570.1");
+  EXPECT_EQ(table.fact(2).name, 0U);
+}
+
 TEST(Table, GivesNothingForIdsThatAreNotThere) {
   Table table;
   table.extend(some_table().bytes());

@@ -42,13 +42,13 @@ FIGURES = ("reserved_bytes", "allocated_bytes", "active_bytes", "pending_bytes",
            "segments", "blocks", "holes")
 
 
-def record(directory, seed, steps, records, end):
+def record(directory, seed, steps, records, end, *options):
     """The path of a ring. Dead rings beside a new one are cleared away, so each has its folder."""
-    folder = Path(directory) / f"seed{seed}-steps{steps}-records{records}-{end}"
+    folder = Path(directory) / "-".join(map(str, ("run", seed, steps, records, end, *options)))
     folder.mkdir()
     done = subprocess.run(
         [RECORDED_RUN, "--directory", folder, "--seed", str(seed), "--steps", str(steps),
-         "--records", str(records), "--end", end],
+         "--records", str(records), "--end", end, *options],
         capture_output=True, text=True, timeout=60, check=False)
     assert re.search(r"^ring ", done.stdout, re.M), done.stdout + done.stderr
     [ring] = folder.glob("*.ring")
@@ -241,6 +241,28 @@ class IndependentReader(unittest.TestCase):
         done = analyze(ring)
         self.assertEqual(1, done.returncode)
         self.assertIn("not replayable from here", done.stderr)
+
+    def test_who_uses_the_device(self):
+        for records in 65536, 4096:
+            ring = record(self.directory.name, 5, 6000, records, "fail", "--uses", "1")
+            for path in ring, drain(ring):
+                own, other = self.check(path)
+                self.assertEqual({"driver": "570.1", "nvml": "present"}, own["facts"])
+                self.assertEqual(own["facts"], other["input"]["facts"])
+                # Other failures of the program have none.
+                last = other["failures"][-1]
+                self.assertEqual(own["uses"][last["event"]], last["processes"])
+                self.assertEqual([7, 8, 9], [each["pid"] for each in last["processes"]])
+                for each in other["failures"][:-1]:
+                    self.assertNotIn("processes", each)
+                    self.assertIsNone(own["uses"][each["event"]])
+                dump = subprocess.run([TOOL, "dump", path], capture_output=True, text=True,
+                                      timeout=60, check=True).stdout
+                self.assertIn('# fact driver="570.1"\n', dump)
+                self.assertIn(' process pid=7 bytes=1073741824 name="python" thread=', dump)
+                self.assertIn(' process pid=8 bytes=unknown name="" thread=', dump)
+                self.assertIn(' this_process pid=9 bytes=2147483648 name="" thread=', dump)
+                self.assertNotIn("unknown", own["kinds"])
 
     def test_a_packed_file(self):
         file = drain(self.rings[RUNS[5]], "--zstd")

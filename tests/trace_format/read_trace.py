@@ -26,7 +26,7 @@ STARTING = 0
 RING, FILE = range(2)
 LARGE, EXPANDABLE, HANDED_OUT, PENDING, UNMAPPED, CAPTURING, FIRST = 1, 2, 4, 8, 16, 32, 64
 RECORDS, TABLE, END = 1, 2, 3
-TEXT, FRAME, STACK, STREAM, POOL = range(1, 6)
+TEXT, FRAME, STACK, STREAM, POOL, FACT = range(1, 7)
 
 KINDS = {
     1: "segment allocated",
@@ -51,6 +51,9 @@ KINDS = {
     20: "device memory",
     21: "record_stream",
     22: "clock",
+    23: "process",
+    24: "this process",
+    25: "processes refused",
 }
 
 
@@ -282,7 +285,7 @@ def read(data):
 
 class Table:
     def __init__(self, data):
-        self.entries = {kind: {} for kind in range(1, 6)}
+        self.entries = {kind: {} for kind in range(1, 7)}
         offset = 0
         while offset + 16 <= len(data):
             kind, number, size = struct.unpack_from("<III", data, offset)
@@ -294,6 +297,10 @@ class Table:
     def text(self, number):
         value = self.entries[TEXT].get(number)
         return None if value is None else value.decode("utf-8", "replace")
+
+    def facts(self):
+        pairs = [struct.unpack_from("<II", entry) for _, entry in sorted(self.entries[FACT].items())]
+        return {self.text(name): self.text(value) for name, value in pairs}
 
     def innermost(self, stack):
         """(function, file, line) of a stack's innermost frame; None where it is not known."""
@@ -528,6 +535,25 @@ class Replay:
         return self
 
 
+def use_behind(records, number, table):
+    """Who used the device at the failure of this number: what stands behind it, up to a record 20.
+    None: nobody said; else processes, or why they are not known."""
+    processes, refusal = [], None
+    for record in records:
+        if record.number <= number or record.kind in (13, 14, 16, 17, 18, 22):
+            continue
+        if record.kind not in (23, 24, 25):
+            break
+        if record.kind == 25:
+            refusal = table.text(record.address) or "the reason is not in the trace"
+        else:
+            is_known = record.size not in (0, (1 << 64) - 1)
+            processes.append({"pid": record.address, "name": table.text(record.other),
+                              "used_bytes": record.size if is_known else None,
+                              "this": record.kind == 24})
+    return refusal or processes or None
+
+
 def frame_name(frame):
     if frame is None:
         return "not recorded"
@@ -555,6 +581,9 @@ def describe(trace):
         },
         "failures": replay.failures,
         "failures_of_header": header.failures,
+        "facts": table.facts(),
+        "uses": {each["record"]: use_behind(trace.records, each["record"], table)
+                 for each in replay.failures},
         "known_from": replay.begun,
         "keyframes": replay.keyframes,
         "contradictions": replay.contradictions,

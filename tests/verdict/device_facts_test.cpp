@@ -34,6 +34,7 @@ explain::Message matching_message() {
 struct Failure24 {
   Options options;
   model::Settings settings;
+  std::optional<std::uint64_t> process_bytes;
   verdict::DeviceFacts recorded{
       .free = {model::exactly(10_MiB), "recording"}, .total = {}, .limit = {}, .context = {}};
   Question question = failed(24_MiB);
@@ -45,7 +46,7 @@ struct Failure24 {
     options.log_name = "job.log";
   }
   [[nodiscard]] FoundFacts find() const {
-    return find_device_facts({options, settings, recorded}, question, supply);
+    return find_device_facts({options, settings, recorded, process_bytes}, question, supply);
   }
   /// With `message` as all that the log has.
   [[nodiscard]] FoundFacts find_with_log() {
@@ -53,6 +54,19 @@ struct Failure24 {
     return find();
   }
 };
+
+TEST(DeviceFacts, TheContextIsWhatTheProcessUsesBesideTheAllocator) {
+  Failure24 given;
+  given.process_bytes = 45_MiB;
+  EXPECT_EQ(given.find().facts.context.bytes, model::exactly(5_MiB));
+  EXPECT_EQ(given.find().facts.context.source, "NVML at the failure");
+  EXPECT_EQ(given.find_with_log().facts.context.bytes, model::exactly(5_MiB))
+      << "exact, where the log has a rounded figure";
+
+  given.options.messages = {};
+  given.process_bytes = 39_MiB;
+  EXPECT_FALSE(given.find().facts.context.known()) << "less than the allocator holds";
+}
 
 TEST(DeviceFacts, AreUnknownWithoutASource) {
   Failure24 given;

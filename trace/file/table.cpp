@@ -62,6 +62,9 @@ std::uint64_t Table::stream(std::uint32_t id) const {
 TablePool Table::pool(std::uint32_t id) const {
   return entry_as<TablePool>(TableKind::kPool, id);
 }
+TableFact Table::fact(std::uint32_t id) const {
+  return entry_as<TableFact>(TableKind::kFact, id);
+}
 
 std::vector<std::uint32_t> Table::stack(std::uint32_t id) const {
   const auto bytes = entry(TableKind::kStack, id);

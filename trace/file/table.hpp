@@ -29,6 +29,7 @@ class Table {
   [[nodiscard]] std::vector<std::uint32_t> stack(std::uint32_t id) const;
   [[nodiscard]] std::uint64_t stream(std::uint32_t id) const;
   [[nodiscard]] TablePool pool(std::uint32_t id) const;
+  [[nodiscard]] TableFact fact(std::uint32_t id) const;
 
   /// How many there are of a kind; ids go from 1 to this.
   [[nodiscard]] std::size_t count(TableKind kind) const;
@@ -40,7 +41,7 @@ class Table {
     std::size_t offset = 0;
     std::uint32_t bytes = 0;
   };
-  static constexpr std::size_t kKinds = 6;
+  static constexpr std::size_t kKinds = 7;
 
   [[nodiscard]] std::span<const std::byte> entry(TableKind kind, std::uint64_t id) const;
   template <class Entry>

@@ -14,29 +14,33 @@ namespace fragscope::trace {
 /// know. The comments say what address, size and other mean.
 enum class RecordKind : std::uint8_t {
   kNone = 0,
-  kSegmentAlloc = 1,     ///< Its start, its size; 0.
-  kSegmentFree = 2,      ///< Its start, its size; 0.
-  kSegmentMap = 3,       ///< Start and size of the pages; start of their address space.
-  kSegmentUnmap = 4,     ///< Start and size of the pages; start of their address space.
-  kAlloc = 5,            ///< Block and its size; bytes requested.
-  kSplit = 6,            ///< Front block and its size; size of the rest behind it.
-  kMerge = 7,            ///< Block and its size after the merge; start of what it absorbed.
-  kFreeRequested = 8,    ///< Block and its size; bytes requested.
-  kFreeCompleted = 9,    ///< Block and its size; bytes requested.
-  kOutOfMemory = 10,     ///< Free bytes of the device, rounded size; bytes requested.
-  kCacheRelease = 11,    ///< 0, bytes given back; how many segments or page ranges.
-  kRetry = 12,           ///< 0, bytes asked of the device; 0.
-  kSettings = 13,        ///< Id of the text, 0; 0.
-  kLimit = 14,           ///< 0, bytes that may be held (all bits: no limit); 0.
-  kMark = 15,            ///< Id of the text, 1: begin, 2: end, 0: a point; 0.
-  kKeyframeBegin = 16,   ///< Number of this keyframe, blocks that follow; bytes held.
-  kKeyframeBlock = 17,   ///< Block and its size; bytes requested.
-  kKeyframeEnd = 18,     ///< Number of the keyframe, blocks that came before; 0.
-  kSnapshot = 19,        ///< 0, bytes active; 0.
-  kDeviceMemory = 20,    ///< Free bytes of the device, total bytes; bytes of other processes.
-  kRecordStream = 21,    ///< Block and its size; the other stream's id.
-  kClock = 22,           ///< CLOCK_MONOTONIC and Unix time at `ticks`, both in nanoseconds; 0.
-  kUnknownChanges = 23,  ///< 0; blocks change in ways that no record tells.
+  kSegmentAlloc = 1,    ///< Its start, its size; 0.
+  kSegmentFree = 2,     ///< Its start, its size; 0.
+  kSegmentMap = 3,      ///< Start and size of the pages; start of their address space.
+  kSegmentUnmap = 4,    ///< Start and size of the pages; start of their address space.
+  kAlloc = 5,           ///< Block and its size; bytes requested.
+  kSplit = 6,           ///< Front block and its size; size of the rest behind it.
+  kMerge = 7,           ///< Block and its size after the merge; start of what it absorbed.
+  kFreeRequested = 8,   ///< Block and its size; bytes requested.
+  kFreeCompleted = 9,   ///< Block and its size; bytes requested.
+  kOutOfMemory = 10,    ///< Free bytes of the device, rounded size; bytes requested.
+  kCacheRelease = 11,   ///< 0, bytes given back; how many segments or page ranges.
+  kRetry = 12,          ///< 0, bytes asked of the device; 0.
+  kSettings = 13,       ///< Id of the text, 0; 0.
+  kLimit = 14,          ///< 0, bytes that may be held (all bits: no limit); 0.
+  kMark = 15,           ///< Id of the text, 1: begin, 2: end, 0: a point; 0.
+  kKeyframeBegin = 16,  ///< Number of this keyframe, blocks that follow; bytes held.
+  kKeyframeBlock = 17,  ///< Block and its size; bytes requested.
+  kKeyframeEnd = 18,    ///< Number of the keyframe, blocks that came before; 0.
+  kSnapshot = 19,       ///< 0, bytes active; 0.
+  kDeviceMemory = 20,   ///< Free bytes of the device, total bytes; bytes of other processes.
+  kRecordStream = 21,   ///< Block and its size; the other stream's id.
+  kClock = 22,          ///< CLOCK_MONOTONIC and Unix time at `ticks`, both in nanoseconds; 0.
+  // Who uses the device: what belongs together stands together, and a kDeviceMemory ends it.
+  kProcess = 23,           ///< Its pid as NVML shows it, its bytes (all bits: not known); its name.
+  kThisProcess = 24,       ///< The same of the recorded process.
+  kProcessesRefused = 25,  ///< Id of a text, why nobody can tell; 0, 0.
+  kUnknownChanges = 26,    ///< 0; blocks change in ways that no record tells.
 };
 
 /// A stream or pool that the table had no room for.

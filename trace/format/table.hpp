@@ -17,6 +17,7 @@ enum class TableKind : std::uint32_t {
   kStack = 3,   ///< Ids of frames, 32 bits each, the innermost first.
   kStream = 4,  ///< A `TableStream`.
   kPool = 5,    ///< A `TablePool`.
+  kFact = 6,    ///< A `TableFact`.
 };
 
 /// In front of the entry's bytes.
@@ -42,10 +43,16 @@ struct TablePool {
   std::uint64_t second = 0;
 };
 
+/// Something about the device or the driver that stays so; docs/trace_format.md has the names.
+struct TableFact {
+  std::uint32_t name = 0;   ///< Text.
+  std::uint32_t value = 0;  ///< Text.
+};
+
 static_assert(sizeof(TableEntry) == 16 && std::is_trivially_copyable_v<TableEntry>);
 static_assert(offsetof(TableEntry, id) == 4 && offsetof(TableEntry, bytes) == 8);
 static_assert(sizeof(TableFrame) == 12 && offsetof(TableFrame, line) == 8);
-static_assert(sizeof(TableStream) == 8 && sizeof(TablePool) == 16);
+static_assert(sizeof(TableStream) == 8 && sizeof(TablePool) == 16 && sizeof(TableFact) == 8);
 
 /// Bytes that an entry takes in the table.
 [[nodiscard]] constexpr std::uint64_t table_entry_size(std::uint64_t bytes) {

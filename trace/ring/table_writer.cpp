@@ -63,6 +63,9 @@ std::uint32_t TableWriter::stream(std::uint64_t handle) {
 std::uint32_t TableWriter::pool(std::uint64_t first, std::uint64_t second) {
   return intern(TableKind::kPool, bytes_of(TablePool{first, second}));
 }
+std::uint32_t TableWriter::fact(std::uint32_t name, std::uint32_t value) {
+  return intern(TableKind::kFact, bytes_of(TableFact{name, value}));
+}
 
 std::uint32_t TableWriter::intern(TableKind kind, std::span<const std::byte> bytes) {
   const std::size_t mask = slots_.size() - 1;

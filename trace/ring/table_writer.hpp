@@ -32,6 +32,8 @@ class TableWriter {
   [[nodiscard]] std::uint32_t stack(std::span<const std::uint32_t> frames);
   [[nodiscard]] std::uint32_t stream(std::uint64_t handle);
   [[nodiscard]] std::uint32_t pool(std::uint64_t first, std::uint64_t second);
+  /// Ids of two texts.
+  [[nodiscard]] std::uint32_t fact(std::uint32_t name, std::uint32_t value);
 
  private:
   [[nodiscard]] std::uint32_t intern(TableKind kind, std::span<const std::byte> bytes);
@@ -45,7 +47,7 @@ class TableWriter {
   std::byte* table_;
   std::uint64_t table_bytes_;
   std::uint64_t used_ = 0;
-  std::uint32_t next_id_[6] = {1, 1, 1, 1, 1, 1};  // by kind
+  std::uint32_t next_id_[7] = {1, 1, 1, 1, 1, 1, 1};  // by kind
   std::vector<std::uint32_t> slots_;  // open addressing: offset in units of 8 bytes, plus 1
 };
 

@@ -75,6 +75,12 @@ std::string_view name_of(RecordKind kind) {
       return "record_stream";
     case RecordKind::kClock:
       return "clock";
+    case RecordKind::kProcess:
+      return "process";
+    case RecordKind::kThisProcess:
+      return "this_process";
+    case RecordKind::kProcessesRefused:
+      return "processes_refused";
     case RecordKind::kUnknownChanges:
       return "unknown_changes";
     case RecordKind::kNone:
@@ -126,6 +132,12 @@ class Dump {
                header_.damaged,
                header_.table_refused,
                header_.failures);
+    for (std::uint32_t id = 1; id <= table_.count(trace::TableKind::kFact); ++id) {
+      const trace::TableFact fact = table_.fact(id);
+      fmt::print("# fact {}=\"{}\"\n",
+                 report::printable(table_.text(fact.name)),
+                 report::printable(table_.text(fact.value)));
+    }
   }
 
   void print(const Record& record) {
@@ -203,6 +215,12 @@ class Dump {
         fmt::format_to(
             out, " free={} total={} others={}", record.address, record.size, record.other);
         return;
+      case RecordKind::kProcess:
+      case RecordKind::kThisProcess:
+        return add_process(record);
+      case RecordKind::kProcessesRefused:
+        fmt::format_to(out, " \"{}\"", report::printable(table_.text(record.address)));
+        return;
       case RecordKind::kUnknownChanges:
         return;
       case RecordKind::kClock:
@@ -211,6 +229,16 @@ class Dump {
       default:
         add_block(record);
     }
+  }
+
+  void add_process(const Record& record) {
+    const bool is_known = record.size != ~std::uint64_t{0};
+    const std::string_view name = table_.text(record.other);
+    fmt::format_to(std::back_inserter(line_),
+                   " pid={} bytes={} name=\"{}\"",
+                   record.address,
+                   is_known ? std::to_string(record.size) : "unknown",
+                   arguments_.redact && !name.empty() ? "(masked)" : report::printable(name));
   }
 
   void add_block(const Record& record) {
@@ -345,7 +373,8 @@ void add_dump_command(CLI::App& app, std::function<int()>& run) {
       "dump", "Print every record of a trace or ring, one a line (see docs/trace_format.md)");
   command->add_option("FILE", arguments->file, "Trace or ring; - is standard input")->required();
   command->add_flag("--stacks", arguments->stacks, "Show the frames of call stacks");
-  command->add_flag("--redact", arguments->redact, "Mask the command line and frames");
+  command->add_flag(
+      "--redact", arguments->redact, "Mask the command line, frames and programs of processes");
   command->callback([arguments, &run] { run = [arguments] { return run_dump(*arguments); }; });
 }
 

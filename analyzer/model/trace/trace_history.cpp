@@ -15,6 +15,16 @@ namespace {
 using trace::Record;
 using trace::RecordKind;
 
+constexpr std::uint64_t bit_of(RecordKind kind) {
+  return std::uint64_t{1} << static_cast<unsigned>(kind);
+}
+/// What may stand between a failed request and who used the device then, and who did.
+constexpr std::uint64_t kBetween =
+    bit_of(RecordKind::kSettings) | bit_of(RecordKind::kLimit) |
+    bit_of(RecordKind::kKeyframeBegin) | bit_of(RecordKind::kKeyframeBlock) |
+    bit_of(RecordKind::kKeyframeEnd) | bit_of(RecordKind::kClock) | bit_of(RecordKind::kProcess) |
+    bit_of(RecordKind::kThisProcess) | bit_of(RecordKind::kProcessesRefused);
+
 constexpr auto kLastKnownKind = static_cast<std::uint8_t>(RecordKind::kUnknownChanges);
 
 /// Whether this record completes what the one before began, so that the heap between them is one
@@ -123,6 +133,8 @@ class TraceHistory::FirstWalk {
   }
 
   void note(const Record& record) {
+    const auto kind = static_cast<unsigned>(record.kind);
+    if (kind >= 64 || (kBetween >> kind & 1) == 0) is_failure_open_ = false;
     switch (record.kind) {
       case RecordKind::kAlloc:
         if (heap_.is_known()) consider_peak(static_cast<EventIndex>(next_));
@@ -146,6 +158,11 @@ class TraceHistory::FirstWalk {
       case RecordKind::kDeviceMemory:
         settings_.device_total_bytes = record.size;
         break;
+      case RecordKind::kProcess:
+      case RecordKind::kThisProcess:
+      case RecordKind::kProcessesRefused:
+        if (is_failure_open_) note_use(record);
+        break;
       default:
         if (record.kind == RecordKind::kNone ||
             static_cast<std::uint8_t>(record.kind) > kLastKnownKind) {
@@ -156,6 +173,27 @@ class TraceHistory::FirstWalk {
     const TraceNames& names = history_.names_;
     const bool is_home_known = names.has_stream(record.stream) && names.has_pool(record.pool);
     if (!is_home_known) ++history_.counts_.unknown_homes;
+  }
+
+  // Who uses the device stands behind the failed request it was asked for.
+  void note_use(const Record& record) {
+    std::optional<DeviceUse>& known = history_.failed_.back().use;
+    DeviceUse& use = known ? *known : known.emplace();
+    if (record.kind == RecordKind::kProcessesRefused) {
+      use.refused = table_.text(record.address);
+      // A full table has no room for the reason.
+      if (use.refused.empty()) use.refused = "the reason is not in the trace";
+      return;
+    }
+    // No device has more; a damaged trace may say anything.
+    constexpr std::size_t kMostProcesses = 4096;
+    if (use.processes.size() == kMostProcesses) return;
+    DeviceProcess& process = use.processes.emplace_back();
+    process.pid = record.address;
+    const bool is_known = record.size != policy::kUnlimited && record.size > 0;
+    if (is_known) process.used_bytes = record.size;
+    process.name = table_.text(record.other);
+    process.is_this = record.kind == RecordKind::kThisProcess;
   }
 
   void note_settings(const Record& record) {
@@ -184,6 +222,7 @@ class TraceHistory::FirstWalk {
   void note_failure(const Record& record) {
     if (!heap_.is_known()) {
       ++history_.counts_.failures_in_the_dark;
+      is_failure_open_ = false;
       return;
     }
     FailedRequest& failed = history_.failed_.emplace_back();
@@ -197,6 +236,7 @@ class TraceHistory::FirstWalk {
     failed.device_free_bytes = record.address;
     failed.device_total_bytes = settings_.device_total_bytes;
     failed.limit_bytes = settings_.limit_bytes;
+    is_failure_open_ = true;
   }
 
   TraceHistory& history_;
@@ -212,6 +252,7 @@ class TraceHistory::FirstWalk {
   std::uint64_t keyframes_ = 0;
   std::optional<std::uint64_t> dark_from_;
   bool has_peak_ = false;
+  bool is_failure_open_ = false;  // what comes may say who used the device at the last failure
 };
 
 Result<std::unique_ptr<TraceHistory>> TraceHistory::open(std::span<const std::byte> bytes,
@@ -259,6 +300,12 @@ TraceHistory::TraceHistory(trace::TraceReader reader, Recording& recording)
     recording.settings.device_total_bytes = header.device_total_bytes;
   }
   recording.traces.push_back({device_, 0, 0});
+  const trace::Table& table = reader_->table();
+  for (std::uint32_t id = 1; id <= table.count(trace::TableKind::kFact); ++id) {
+    const trace::TableFact fact = table.fact(id);
+    recording.facts.push_back(
+        {std::string(table.text(fact.name)), std::string(table.text(fact.value))});
+  }
 }
 
 EventIndex TraceHistory::first_event() const {

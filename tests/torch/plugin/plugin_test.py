@@ -64,9 +64,9 @@ def train(steps):
         optimizer.zero_grad()
 
 
-def child(*arguments, directory, machine="", **options):
+def child(*arguments, directory, machine="", environment=None, **options):
     """This file again as a program of its own; `machine` is what it has more than this one's."""
-    environment = {**os.environ, "FRAGSCOPE_RING_DIR": directory}
+    environment = {**os.environ, "FRAGSCOPE_RING_DIR": directory, **(environment or {})}
     environment["FRAGSCOPE_VIRTUAL_CUDA"] += "," + machine
     return subprocess.Popen([sys.executable, __file__, "child", *map(str, arguments)], text=True,
                             env=environment, stdout=subprocess.PIPE, **options)
@@ -138,6 +138,54 @@ class Plugin(unittest.TestCase):
             self.assertIn("Process ", texts[1])
             self.assertEqual("this process" in texts[1], "nvml-pid" not in options)
 
+    def test_the_trace_says_who_used_the_device(self):
+        self.output_of("fail", machine="process=0:4200077:2GiB:python,process=0:4200078:1GiB")
+        path = self.ring()["path"]
+        report = json.loads(fragscope("analyze", "--json", path))
+        facts = report["input"]["facts"]
+        self.assertEqual((facts["nvml"], facts["driver"], facts["host_ordinal"]),
+                         ("present", "595.00", "0"))
+        self.assertEqual(facts["cuda_driver"], "13.2")
+        self.assertIn(facts["cuda_runtime"].split(".")[0], ("12", "13"))
+        failed = report["failures"][-1]
+        # The context of 512 MiB and one segment of 2 MiB.
+        self.assertEqual([(each["name"], each["used_bytes"], each["this"])
+                          for each in failed["processes"]],
+                         [(None, 514 * MIB, True), ("python", 2 * GIB, False), (None, GIB, False)])
+        self.assertEqual(failed["state"]["context_bytes"], 512 * MIB)
+        dump = fragscope("dump", path)
+        at_start, at_failure = dump.split(" oom ")
+        self.assertRegex(at_start, rf" device_memory free=\d+ total={24 * GIB} others={3 * GIB} ")
+        self.assertRegex(at_failure, rf" device_memory free=\d+ total={24 * GIB} others={3 * GIB} ")
+        self.assertNotIn("python", fragscope("analyze", path, "--redact"))
+        self.assertIn("ON THE DEVICE", fragscope("analyze", path))
+
+    def test_why_nobody_knows_who_used_the_device_is_recorded(self):
+        for options, environment, expected in (
+                ("nvml=RunningProcesses:4", {}, "Insufficient Permissions (4)"),
+                ("nvml=nvmlInit:9", {}, "nvmlInit: Driver Not Loaded (9)"),
+                ("", {"FRAGSCOPE_NVML": "0"}, "FRAGSCOPE_NVML=0")):
+            with tempfile.TemporaryDirectory() as folder, self.subTest(options=options):
+                process = child("fail", directory=folder, machine=options, environment=environment)
+                process.communicate()
+                self.assertEqual(process.returncode, 0)
+                [path] = Path(folder).glob("*.ring")
+                report = json.loads(fragscope("analyze", "--json", path))
+                failed = report["failures"][-1]
+                self.assertIsNone(failed["processes"])
+                self.assertIn(expected, failed["processes_refused"])
+                if "Running" not in options:
+                    self.assertIn(expected, report["input"]["facts"]["nvml"])
+
+    def test_marks_say_it_too(self):
+        self.output_of("marks", machine="process=0:4200077:2GiB:python")
+        dump = fragscope("dump", self.ring()["path"])
+        marked = dump.partition('"first"')[2]
+        self.assertRegex(marked.partition('"second"')[0], r' process pid=4200077 bytes=\d+ name="python"')
+        # A thousand marks as fast as they come may not ask a thousand times.
+        self.assertEqual(dump.count('"many"'), 1000)
+        self.assertLess(marked.count(" process pid=4200077"), 500)
+
     def test_a_killed_training_can_be_analyzed(self):
         process = child("train", 100000, directory=self.directory)
         self.assertEqual(process.stdout.readline(), "begins\n")
@@ -208,6 +256,17 @@ def run_fail(whose="ours"):
         print(f"{type(error).__name__}: {error}")
     kept = torch.empty(kept.numel() * 2, device="cuda")
     print("goes on")
+
+
+def run_marks():
+    import torch
+
+    library = use_ours()
+    torch.empty(1, device="cuda")
+    library.fragscope_mark(b"first", 0)
+    library.fragscope_mark(b"second", 0)
+    for _ in range(1000):
+        library.fragscope_mark(b"many", 0)
 
 
 def run_fork():
@@ -292,7 +351,7 @@ def run_child(what, *arguments):
         print("begins", flush=True)
         train(int(arguments[0]))
     else:
-        {"fail": run_fail, "fork": run_fork, "two_devices": run_two_devices, "threads": run_threads,
+        {"fail": run_fail, "marks": run_marks, "fork": run_fork, "two_devices": run_two_devices, "threads": run_threads,
          "record_stream": run_record_stream}[what](*arguments)
 
 
