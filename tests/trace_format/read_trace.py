@@ -54,6 +54,7 @@ KINDS = {
     23: "process",
     24: "this process",
     25: "processes refused",
+    26: "unknown changes",
 }
 
 
@@ -87,6 +88,8 @@ class Header:
         "pid": (184, "<I"),
         "device_total_bytes": (208, "<Q"),
         "form": (1432, "<I"),
+        "source": (1436, "<H"),
+        "beginning": (1438, "<H"),
         "failures": (1440, "<Q"),
         "keyframes_refused": (1448, "<Q"),
         "overwritten": (1456, "<Q"),
@@ -107,6 +110,7 @@ class Header:
         if self.state == STARTING:
             raise Refused("still starting: nothing in it can be trusted")
         self.reason = text(data[1176:1432])
+        self.conf = text(data[408:920])
         if self.header_bytes < KNOWN_HEADER:
             raise Refused(f"a header of {self.header_bytes} bytes")
         if self.record_bytes < KNOWN_RECORD:
@@ -435,6 +439,196 @@ class Heap:
         }
 
 
+MIB = 1 << 20
+
+
+class Rules:
+    """Those of PyTorch's options that sizes depend on; the others do not matter here."""
+
+    def __init__(self, conf):
+        options = dict(part.split(":", 1) for part in conf.split(",") if ":" in part)
+        self.expandable = options.get("expandable_segments") == "True"
+        self.max_split = int(options.get("max_split_size_mb", 1 << 40)) * MIB
+        self.divisions = int(options.get("roundup_power2_divisions", 0))
+
+    def rounded(self, size):
+        if self.divisions > 1 and size > 512 * self.divisions:
+            power = 1 << (size.bit_length() - 1)
+            step = power // self.divisions
+            return size if size == power else (size + step - 1) // step * step
+        return max(512, (size + 511) // 512 * 512)
+
+    def splits(self, available, size, large):
+        if not large or self.expandable:
+            return available - size >= 512
+        return size < self.max_split and available - size > MIB
+
+
+class NativeHeap(Heap):
+    """Of PyTorch's own allocator: derives what its records leave out."""
+
+    def __init__(self, device_bytes):
+        super().__init__()
+        self.reserve = device_bytes * 9 // 8
+        self.homes = {}  # of segments and address spaces, by their start
+        self.large = set()  # of them
+        self.ends = {}  # of free blocks: the end, and where it begins
+
+    def take_keyframe(self, records):
+        self.blocks = {}
+        base = None
+        for record in records:
+            home = (record.stream, record.pool, record.flags & LARGE, record.flags & EXPANDABLE)
+            if record.flags & FIRST:
+                goes_on = (record.flags & EXPANDABLE and self.homes.get(base) == home
+                           and record.address - base < self.reserve)
+                base = base if goes_on else record.address
+                self.homes[base] = home
+            if record.flags & LARGE:
+                self.large.add(base)
+            state = PENDING if record.flags & PENDING else record.flags & HANDED_OUT
+            self.blocks[record.address] = Block(
+                base, record.size, state, record.other if state else 0, record.stack
+            )
+        self.ends = {at + each.size: at for at, each in self.blocks.items() if each.state == 0}
+
+    def base_of_pages(self, record):
+        home = (record.stream, record.pool, record.flags & LARGE, EXPANDABLE)
+        used = {block.segment for block in self.blocks.values()}
+        same = [base for base in used if self.homes.get(base) == home]
+        below = [base for base in same if base <= record.address]
+        if below and record.address - max(below) < self.reserve:
+            return max(below)
+        above = [base for base in same if base > record.address]
+        if above and min(above) - record.address < self.reserve:
+            for block in self.blocks.values():
+                if block.segment == min(above):
+                    block.segment = record.address
+        self.homes[record.address] = home
+        if record.flags & LARGE:
+            self.large.add(record.address)
+        return record.address
+
+    def cut(self, start, size):
+        """The free block there becomes two."""
+        block = self.blocks[start]
+        rest = Block(block.segment, block.size - size)
+        self.ends[start + block.size] = start + size
+        block.size = size
+        self.ends[start + size] = start
+        self.blocks[start + size] = rest
+
+    def join(self, start):
+        block = self.blocks[start]
+        behind = self.blocks.get(start + block.size)
+        if behind is not None and behind.state == 0 and behind.segment == block.segment:
+            del self.ends[start + block.size]
+            del self.blocks[start + block.size]
+            block.size += behind.size
+            self.ends[start + block.size] = start
+        front = self.ends.get(start)
+        if front is not None and self.blocks[front].segment == block.segment:
+            del self.ends[start]
+            del self.blocks[start]
+            self.blocks[front].size += block.size
+            self.ends[start + block.size] = front
+
+    def comes(self, record, segment):
+        self.add(record, segment)
+        self.ends[record.address + record.size] = record.address
+
+    def goes(self, record):
+        end = record.address + record.size
+        start = next((at for at, each in self.blocks.items() if each.state == 0
+                      and at <= record.address and at + each.size >= end), None)
+        if start is None:
+            raise Contradiction(record, "no free block around it")
+        if start < record.address:
+            self.cut(start, record.address - start)
+        if self.blocks[record.address].size > record.size:
+            self.cut(record.address, record.size)
+        self.take_out(record)
+        del self.ends[end]
+
+    def hand_out(self, record, rules):
+        block = self.free_block(record.address, record)
+        size = rules.rounded(record.other)
+        if size > block.size:
+            raise Contradiction(record, f"the block has {block.size} bytes")
+        if rules.splits(block.size, size, block.segment in self.large):
+            self.cut(record.address, size)
+        del self.ends[record.address + block.size]
+        block.state, block.requested, block.stack = HANDED_OUT, record.other, record.stack
+
+    def free(self, record):
+        block = self.blocks.get(record.address)
+        if block is None or block.state == 0:
+            raise Contradiction(record, f"no such block at {record.address:#x}")
+        if record.kind == 8:
+            block.state = PENDING
+            return
+        block.state = 0
+        self.ends[record.address + block.size] = record.address
+        self.join(record.address)
+
+    def apply_native(self, record, rules):
+        kind = record.kind
+        if kind == 1:
+            home = (record.stream, record.pool, record.flags & LARGE, 0)
+            self.homes[record.address] = home
+            self.large.discard(record.address)
+            if record.flags & LARGE:
+                self.large.add(record.address)
+            self.comes(record, record.address)
+        elif kind == 3:
+            self.comes(record, self.base_of_pages(record))
+            self.join(record.address)
+        elif kind in (2, 4):
+            self.goes(record)
+        elif kind == 5:
+            self.hand_out(record, rules)
+        elif kind in (8, 9):
+            self.free(record)
+
+
+def replay_native(trace, table):
+    """As `Replay.run`, for a trace of PyTorch's own allocator."""
+    header = trace.header
+    replay = Replay(header)
+    rules = Rules(header.conf)
+    by_number = {record.number: record for record in trace.records}
+    earlier = {record.number - record.stack: record
+               for record in trace.records if record.kind == 16 and record.stack}
+    expected = 0 if trace.records else trace.end
+    for record in trace.records:
+        if record.number != expected:
+            replay.heap = replay.begun = None
+        elif record.number == 0 and header.beginning == 0:
+            replay.heap, replay.begun = NativeHeap(header.device_total_bytes), 0
+        expected = record.number + 1
+        if record.kind == 13:
+            rules = Rules(table.text(record.address) or "")
+        elif record.kind == 26:
+            replay.heap = None
+        elif record.kind == 10:
+            replay.fail(record)
+        elif replay.heap is not None:
+            try:
+                replay.heap.apply_native(record, rules)
+            except Contradiction as problem:
+                replay.contradict(problem)  # left out
+        begin = earlier.get(record.number)
+        if begin is not None:
+            numbers = range(begin.number + 1, begin.number + 1 + begin.size)
+            blocks = [by_number.get(number) for number in numbers]
+            last = by_number.get(numbers.stop)
+            if None not in blocks and last is not None and last.kind == 18:
+                replay.take_earlier(record, blocks)
+    if expected != trace.end:
+        replay.heap = None
+    return replay
+
+
 def heap_of_keyframe(records):
     heap = Heap()
     segment = None
@@ -454,7 +648,9 @@ def heap_of_keyframe(records):
 
 
 class Replay:
-    def __init__(self):
+    def __init__(self, header):
+        self.is_middle = header.beginning == 1
+        self.device_bytes = header.device_total_bytes
         self.heap = None
         self.begun = None  # number of the first record whose heap is known
         self.keyframe = None  # its 16, as long as what follows is what it announced
@@ -497,12 +693,42 @@ class Replay:
             blocks[at].same(block) for at, block in heap.blocks.items()
         )
 
+    def take_earlier(self, record, blocks):
+        """A keyframe that stands further on states the heap as it is here."""
+        heap = NativeHeap(self.device_bytes)
+        heap.take_keyframe(blocks)
+        if self.heap is not None and self.heap.blocks and not self.looks_equal(heap):
+            self.contradict(Contradiction(record, "another heap than the records made"))
+        self.keyframes += 1
+        if self.heap is None:
+            self.heap = heap
+        if self.begun is None:
+            self.begun = record.number + 1
+
+    def looks_equal(self, heap):
+        """Where address spaces begin a snapshot does not say."""
+        def shape(blocks):
+            return {at: (each.size, each.state, each.requested if each.state else 0)
+                    for at, each in blocks.items()}
+        return shape(self.heap.blocks) == shape(heap.blocks)
+
+    def fail(self, record):
+        self.failures.append(
+            {
+                "record": record.number,
+                "rounded": record.size,
+                "requested": record.other,
+                "device_free": record.address,
+                "heap": None if self.heap is None else self.heap.figures(),
+            }
+        )
+
     def run(self, records, end, device):
         expected = 0 if records else end
         for record in records:
             if record.number != expected:
                 self.heap = self.begun = self.keyframe = None
-            elif record.number == 0:
+            elif record.number == 0 and not self.is_middle:
                 self.heap, self.begun = Heap(), 0
             expected = record.number + 1
             if record.device != device & 0xFF:
@@ -516,15 +742,9 @@ class Replay:
             else:
                 self.keyframe = None
                 if record.kind == 10:
-                    self.failures.append(
-                        {
-                            "record": record.number,
-                            "rounded": record.size,
-                            "requested": record.other,
-                            "device_free": record.address,
-                            "heap": None if self.heap is None else self.heap.figures(),
-                        }
-                    )
+                    self.fail(record)
+                if record.kind == 26:
+                    self.heap = None
                 if self.heap is not None:
                     try:
                         self.heap.apply(record)
@@ -564,7 +784,10 @@ def frame_name(frame):
 def describe(trace):
     table = Table(trace.table)
     header = trace.header
-    replay = Replay().run(trace.records, trace.end, header.device)
+    if header.source == 1:
+        replay = replay_native(trace, table)
+    else:
+        replay = Replay(header).run(trace.records, trace.end, header.device)
     kinds = Counter(KINDS.get(record.kind, f"unknown {record.kind}") for record in trace.records)
     result = {
         "reason": header.reason,

@@ -3,6 +3,7 @@
 #include "analyzer/cli/output.hpp"
 #include "analyzer/cli/trace_input.hpp"
 #include "analyzer/ingest/byte_source.hpp"
+#include "analyzer/model/trace/recorded_heap.hpp"
 #include "analyzer/report/frame_text.hpp"
 #include "trace/file/trace_reader.hpp"
 #include "trace/format/header_text.hpp"
@@ -14,8 +15,10 @@
 #include <cstdio>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace fragscope::cli {
 namespace {
@@ -138,6 +141,13 @@ class Dump {
                  report::printable(table_.text(fact.name)),
                  report::printable(table_.text(fact.value)));
     }
+    if (is_native()) {
+      fmt::print("# of PyTorch's own allocator: sizes of blocks, splits and merges are derived\n");
+    }
+  }
+
+  [[nodiscard]] bool is_native() const {
+    return header_.source == trace::TraceSource::kPytorchNative;
   }
 
   void print(const Record& record) {
@@ -154,7 +164,15 @@ class Dump {
     }
     add_fields(record);
     fmt::format_to(out, " thread={}", record.thread);
-    if (record.stack != 0) add_stack(record.stack);
+    const bool is_distance = is_native() && record.kind == RecordKind::kKeyframeBegin;
+    if (is_distance) {
+      fmt::format_to(out, " of_record={}", record.commit - 1 - record.stack);
+    } else if (record.stack != 0) {
+      add_stack(record.stack);
+    }
+    if (is_native() && (record.kind == RecordKind::kSplit || record.kind == RecordKind::kMerge)) {
+      line_ += " derived";
+    }
     line_ += '\n';
     std::fwrite(line_.data(), 1, line_.size(), stdout);
   }
@@ -243,7 +261,12 @@ class Dump {
 
   void add_block(const Record& record) {
     auto out = std::back_inserter(line_);
-    fmt::format_to(out, " address={:#x} size={}", record.address, record.size);
+    fmt::format_to(out, " address={:#x}", record.address);
+    if (is_native() && record.size == 0) {
+      line_ += " size=unknown";
+    } else {
+      fmt::format_to(out, " size={}", record.size);
+    }
     switch (record.kind) {
       case RecordKind::kSplit:
         fmt::format_to(out, " rest={}", record.other);
@@ -313,6 +336,31 @@ class Dump {
   std::string line_;
 };
 
+/// Says what a trace of PyTorch's own allocator leaves out.
+struct Completion {
+  Completion(trace::TraceReader again, const trace::TraceReader& reader)
+      : keyframes(std::move(again))
+      , heap(reader.header(), reader.table(), &keyframes) {}
+
+  model::EarlierKeyframes keyframes;
+  model::RecordedHeap heap;
+};
+
+/// Null for a trace that says everything itself.
+Result<std::unique_ptr<Completion>> completion_of(std::span<const std::byte> bytes,
+                                                  const trace::TraceReader& reader,
+                                                  Dump& dump) {
+  if (!dump.is_native()) return nullptr;
+  Result<trace::TraceReader> again = trace::TraceReader::open(bytes);
+  if (!again) return tl::unexpected(again.error());
+  auto completion = std::make_unique<Completion>(std::move(*again), reader);
+  completion->heap.listen([&dump](const Record& record) { dump.print(record); });
+  if (reader.first_record() == 0 && reader.header().beginning == trace::TraceBeginning::kEmpty) {
+    completion->heap.begin_empty();
+  }
+  return completion;
+}
+
 Result<void> dump_file(const DumpArguments& arguments) {
   const Result<ingest::ByteSource> source = ingest::ByteSource::open(arguments.file);
   if (!source) return tl::unexpected(source.error());
@@ -326,17 +374,24 @@ Result<void> dump_file(const DumpArguments& arguments) {
 
   Dump dump(*reader, arguments);
   dump.print_header(input->is_ring(), *reader);
+  Result<std::unique_ptr<Completion>> completion = completion_of(input->bytes(), *reader, dump);
+  if (!completion) return tl::unexpected(completion.error());
+  const auto show = [&](const Record& record) {
+    *completion ? (*completion)->heap.apply(record) : dump.print(record);
+  };
   std::uint64_t next = reader->first_record();
   for (std::size_t i = 0; i < reader->chunk_count(); ++i) {
     const std::uint64_t first = reader->first_of_chunk(i);
-    if (first > next) fmt::print("# records {} to {} are missing\n", next, first - 1);
+    if (first > next) {
+      fmt::print("# records {} to {} are missing\n", next, first - 1);
+      if (*completion) (*completion)->heap.lose();
+    }
     const auto records = reader->records(i);
     if (!records) {
       fmt::print("# left out: {}\n", records.error().describe());
       continue;
     }
-    for (const Record& record : *records)
-      dump.print(record);
+    std::ranges::for_each(*records, show);
     next = first + records->size();
   }
   if (next < reader->end_record()) {

@@ -26,8 +26,13 @@ NativeRecords::NativeRecords(TraceHeap& heap, std::uint64_t device_bytes)
               ? policy::kUnlimited
               : policy::round_up(device_bytes / 8 * kReserveEighths, policy::kLargeBuffer)) {}
 
+void NativeRecords::pass_on(const Record& record) {
+  heap_.apply(record);
+  if (listener_) listener_(record);
+}
+
 void NativeRecords::apply(const Record& record) {
-  if (!heap_.is_known()) return heap_.apply(record);
+  if (!heap_.is_known()) return pass_on(record);
   switch (record.kind) {
     case RecordKind::kSegmentAlloc:
       return segment_comes(record);
@@ -44,23 +49,23 @@ void NativeRecords::apply(const Record& record) {
     case RecordKind::kFreeCompleted:
       return complete_free(record);
     default:
-      return heap_.apply(record);
+      return pass_on(record);
   }
 }
 
 void NativeRecords::segment_comes(const Record& record) {
-  heap_.apply(record);
+  pass_on(record);
   note_free(record.address);
 }
 
 void NativeRecords::segment_goes(const Record& record) {
-  heap_.apply(record);
+  pass_on(record);
   if (!heap_.is_free(record.address)) free_.erase(record.address);
 }
 
 void NativeRecords::map(Record record) {
   record.other = base_of_pages(record);
-  heap_.apply(record);
+  pass_on(record);
   if (!heap_.is_free(record.address)) return;
   note_free(record.address);
   merge(record.address, record);
@@ -68,7 +73,7 @@ void NativeRecords::map(Record record) {
 
 // What is left of a larger block at both ends stays with the heap.
 void NativeRecords::unmap(const Record& record) {
-  if (record.size > policy::kUnlimited - record.address) return heap_.apply(record);
+  if (record.size > policy::kUnlimited - record.address) return pass_on(record);
   const std::uint64_t end = record.address + record.size;
   auto found = free_.upper_bound(record.address);
   if (found != free_.begin() && std::prev(found)->second >= end) {
@@ -76,7 +81,7 @@ void NativeRecords::unmap(const Record& record) {
     if (start < record.address) split(start, record.address - start, record);
     if (end < old_end) split(record.address, record.size, record);
   }
-  heap_.apply(record);
+  pass_on(record);
   if (!heap_.is_free(record.address)) free_.erase(record.address);
 }
 
@@ -92,13 +97,13 @@ void NativeRecords::hand_out(Record record) {
       record.size = rounded;
     }
   }
-  heap_.apply(record);
+  pass_on(record);
   if (!heap_.is_free(record.address)) free_.erase(record.address);
 }
 
 void NativeRecords::request_free(Record record) {
   record.size = heap_.size_of(record.address);
-  heap_.apply(record);
+  pass_on(record);
 }
 
 void NativeRecords::complete_free(Record record) {
@@ -106,9 +111,9 @@ void NativeRecords::complete_free(Record record) {
   if (heap_.is_live(record.address)) {
     Record request = record;
     request.kind = RecordKind::kFreeRequested;
-    heap_.apply(request);
+    pass_on(request);
   }
-  heap_.apply(record);
+  pass_on(record);
   if (!heap_.is_free(record.address)) return;
   note_free(record.address);
   merge(record.address, record);
@@ -128,7 +133,7 @@ void NativeRecords::split(std::uint64_t address, std::uint64_t size, const Recor
   record.address = address;
   record.size = size;
   record.other = end - address - size;
-  heap_.apply(record);
+  pass_on(record);
   if (heap_.size_of(address) != size) return;
   found->second = address + size;
   free_[address + size] = end;
@@ -155,7 +160,7 @@ void NativeRecords::join(std::uint64_t front, std::uint64_t rear, const Record& 
   record.size = end - front;
   record.other = rear;
   record.flags &= static_cast<std::uint8_t>(~trace::kFlagUnmapped);
-  heap_.apply(record);
+  pass_on(record);
   free_.erase(rear);
   free_[front] = end;
 }

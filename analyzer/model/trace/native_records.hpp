@@ -12,7 +12,7 @@
 #include <absl/container/btree_map.h>
 
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -24,6 +24,11 @@ class NativeRecords {
   /// `device_bytes`: all of the device's memory; 0: not known.
   NativeRecords(TraceHeap& heap, std::uint64_t device_bytes);
 
+  /// Calls `listener` with each record as it was completed, and with those that were derived, which
+  /// are all splits and merges.
+  void listen(std::function<void(const trace::Record&)> listener) {
+    listener_ = std::move(listener);
+  }
   /// The allocator's settings from here on.
   void use(const policy::SizeRules& rules) { rules_ = rules; }
   /// Moves the heap by the record and all that follows from it.
@@ -34,6 +39,7 @@ class NativeRecords {
   void find_free_blocks();
 
  private:
+  void pass_on(const trace::Record& record);
   void segment_comes(const trace::Record& record);
   void segment_goes(const trace::Record& record);
   void map(trace::Record record);
@@ -53,6 +59,7 @@ class NativeRecords {
   TraceHeap& heap_;
   std::uint64_t reserve_bytes_;  // of an address space
   policy::SizeRules rules_;
+  std::function<void(const trace::Record&)> listener_;
   absl::btree_map<std::uint64_t, std::uint64_t> free_;  // free blocks: start, end
 };
 

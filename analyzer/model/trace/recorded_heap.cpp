@@ -83,10 +83,25 @@ void RecordedHeap::use_settings(std::uint64_t text) {
   native_->use(policy::read_size_options(conf).rules);
 }
 
+void RecordedHeap::listen(std::function<void(const Record&)> listener) {
+  listener_ = std::move(listener);
+  if (native_) native_->listen(listener_);
+}
+
+void RecordedHeap::tell(const Record& record) const {
+  if (listener_) listener_(record);
+}
+
 void RecordedHeap::apply(const Record& record) {
   if (record.kind == RecordKind::kSettings) use_settings(record.address);
-  if (record.kind == RecordKind::kUnknownChanges) return lose();
-  if (!native_) return heap_->apply(record);
+  if (record.kind == RecordKind::kUnknownChanges) {
+    tell(record);
+    return lose();
+  }
+  if (!native_) {
+    heap_->apply(record);
+    return tell(record);
+  }
   apply_native(record);
   if (keyframes_ == nullptr) return;
   const std::vector<Record> keyframe = keyframes_->behind(record.commit - 1);
@@ -100,13 +115,14 @@ void RecordedHeap::apply_native(const Record& record) {
       is_in_earlier_keyframe_ = record.stack > 0;
       break;
     case RecordKind::kKeyframeEnd:
-      if (std::exchange(is_in_earlier_keyframe_, false)) return;
-      heap_->apply(record);
+      if (std::exchange(is_in_earlier_keyframe_, false)) return tell(record);
+      native_->apply(record);
       return native_->find_free_blocks();
     default:
       break;
   }
-  if (!is_in_earlier_keyframe_) native_->apply(record);
+  if (is_in_earlier_keyframe_) return tell(record);
+  native_->apply(record);
 }
 
 }  // namespace fragscope::model

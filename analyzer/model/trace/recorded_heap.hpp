@@ -10,6 +10,7 @@
 #include "trace/format/record.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -44,6 +45,9 @@ class RecordedHeap {
   /// The settings in force, by the id of their text; 0: those of the header.
   void use_settings(std::uint64_t text);
   [[nodiscard]] std::uint64_t settings() const { return settings_; }
+  /// Calls `listener` with each record, completed, and with those that were derived, which are all
+  /// splits and merges of a trace of PyTorch's own allocator.
+  void listen(std::function<void(const trace::Record&)> listener);
   /// Records in ascending order.
   void apply(const trace::Record& record);
 
@@ -57,12 +61,14 @@ class RecordedHeap {
 
  private:
   void apply_native(const trace::Record& record);
+  void tell(const trace::Record& record) const;
 
   const trace::Header* header_;
   const trace::Table* table_;
   EarlierKeyframes* keyframes_;
   std::unique_ptr<TraceHeap> heap_;
   std::unique_ptr<NativeRecords> native_;  // null: records say everything
+  std::function<void(const trace::Record&)> listener_;
   std::uint64_t settings_ = 0;
   bool is_in_earlier_keyframe_ = false;
 };

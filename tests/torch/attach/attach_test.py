@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's own allocator, recorded: nothing changes for the job, and the trace is its heap."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "trace_format"))
+
+import attached  # noqa: E402
+import read_trace  # noqa: E402
+import support  # noqa: E402
+
+TOOL = os.environ["FRAGSCOPE"]
+HERE = Path(__file__).resolve().parent
+
+# A figure of PyTorch's statistics, and what the JSON calls it.
+LAYERS = {
+    "reserved_bytes": "reserved_bytes", "allocated_bytes": "allocated_bytes",
+    "active_bytes": "active_bytes", "requested_bytes": "requested_active_bytes",
+    "inactive_split_bytes": "inactive_split_bytes",
+}
+READ_BY_BOTH = ("reserved_bytes", "allocated_bytes", "active_bytes", "pending_bytes",
+                "requested_bytes", "segments", "blocks", "holes")
+
+
+def fragscope(*arguments):
+    # Virtual CUDA is for PyTorch alone.
+    environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+    done = subprocess.run([TOOL, *map(str, arguments)], capture_output=True, text=True, check=False,
+                          env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class Attach(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        attached.built_library()
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.directory = self.folder.name
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def start(self, name, way, *arguments, **environment):
+        return subprocess.Popen(
+            [sys.executable, HERE / "programs.py", name, way, *map(str, arguments)], text=True,
+            env={**os.environ, "FRAGSCOPE_RING_DIR": self.directory, **environment},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def run_program(self, name, way, *arguments, code=-signal.SIGKILL, **environment):
+        """What it said in the end."""
+        process = self.start(name, way, *arguments, **environment)
+        output, errors = process.communicate()
+        self.assertEqual(process.returncode, code, errors)
+        return json.loads(output.splitlines()[-1])
+
+    def rings(self):
+        return json.loads(fragscope("rings", "--dir", self.directory, "--json"))["rings"]
+
+    def report(self, device=0):
+        ring, = [each for each in self.rings() if each["device"] == device]
+        return json.loads(fragscope("analyze", "--json", ring["path"]))
+
+    def assert_same(self, name, *arguments):
+        """Attached or not, the job sees the same; gives what it saw."""
+        native = self.run_program(name, "native", *arguments)
+        ours = self.run_program(name, "attach", *arguments)
+        self.assertEqual(ours, native)
+        return ours
+
+    def assert_trace_agrees(self, said, device=0, peaks=True, signals=()):
+        """The heap at the end of the trace is PyTorch's, by its statistics; gives the report."""
+        report = self.report(device)
+        self.assertLessEqual({each["signal"] for each in report["trust"]},
+                             {"derived-sizes", *signals}, report["trust"])
+        statistics, shown = said["statistics"][device], report["devices"][0]
+        for theirs, ours in LAYERS.items():
+            with self.subTest(layer=theirs, device=device):
+                self.assertEqual(shown["end"][ours], statistics[f"{theirs}.all.current"])
+                if peaks:
+                    self.assertEqual(shown["peaks"][ours], statistics[f"{theirs}.all.peak"])
+        mine = read_trace.describe(read_trace.read_path(report["input"]["path"]))
+        self.assertEqual(mine["contradictions"], [])
+        for key in READ_BY_BOTH:
+            self.assertEqual(mine["heap"][key], shown["end"][key], key)
+        segments = [part for part in said["segments"] if part[0] == device]
+        self.assertEqual(shown["end"]["segments"], len(segments))
+        self.assertEqual(shown["end"]["blocks"], sum(len(part[-1]) for part in segments))
+        return report
+
+    def test_nothing_changes_in_a_mixture(self):
+        for seed in range(3):
+            with self.subTest(seed=seed):
+                said = self.assert_same("mixture", seed)
+                self.assertGreater(len(said["addresses"]), 300)
+
+    def test_the_trace_of_a_mixture_is_its_heap(self):
+        self.assert_trace_agrees(self.run_program("mixture", "attach", 5))
+
+    def test_training(self):
+        self.assert_trace_agrees(self.assert_same("training"))
+
+    def test_two_devices(self):
+        said = self.assert_same("devices")
+        for device in (0, 1):
+            self.assert_trace_agrees(said, device)
+
+    def test_pools_and_graphs(self):
+        report = self.assert_trace_agrees(self.assert_same("pools"))
+        pools = {tuple(home["pool"]) for home in report["devices"][0]["end"]["homes"]}
+        self.assertEqual(len(pools), 3, pools)
+
+    def test_set_checkpoint_pool_state(self):
+        self.assert_trace_agrees(self.assert_same("checkpoint"), peaks=False)
+
+    def test_uncached_allocations_keep_their_deleter(self):
+        self.assert_trace_agrees(self.assert_same("uncached"))
+
+    def test_the_second_registry_of_allocators(self):
+        said = self.assert_same("registry")
+        if support.version() >= (2, 15):
+            self.assertIsNotNone(said["seen"])
+
+    def test_history_is_the_same(self):
+        self.assertGreater(len(self.assert_same("history")["traces"]), 500)
+
+    def test_settings_at_run_time(self):
+        report = self.assert_trace_agrees(self.assert_same("settings"),
+                                          signals={"settings-changed"})
+        self.assertIn("settings-changed", {each["signal"] for each in report["trust"]})
+
+    def test_threads(self):
+        self.assert_trace_agrees(self.run_program("threads", "attach"), peaks=False,
+                                 signals={"history-cut"})
+
+    def test_a_ring_that_came_round(self):
+        report = self.assert_trace_agrees(self.run_program("long", "attach"), peaks=False,
+                                          signals={"history-cut"})
+        self.assertIn("history-cut", {each["signal"] for each in report["trust"]})
+
+    def test_a_running_process(self):
+        self.assert_trace_agrees(self.run_program("mixture", "middle", 2), peaks=False)
+
+    def test_a_running_process_that_does_nothing_more(self):
+        self.assert_trace_agrees(self.run_program("mixture", "middle", 2, 0), peaks=False)
+
+    def test_failures(self):
+        snapshot = f"{self.directory}/snapshot.pickle"
+        native = self.run_program("failure", "native", SNAPSHOT=snapshot)["messages"]
+        said = self.run_program("failure", "attach", SNAPSHOT=snapshot)
+        ring, = self.rings()
+        line = f"\nfragscope analyze {ring['path']} says why."
+        # One of more than an exbibyte is refused before anything is decided.
+        self.assertEqual(said["messages"],
+                         [native[0] + line, native[1], native[2] + line, native[3] + line])
+        report = self.assert_trace_agrees(said)
+        self.assertEqual(ring["failures"], 4)
+        self.assertEqual(report["failures"][0]["verdict"]["kind"], "impossible")
+        self.assertEqual(report["failures"][3]["verdict"]["kind"], "fragmented")
+
+        theirs = json.loads(fragscope("analyze", "--json", snapshot, "--device-total", "24GiB"))
+        self.assertEqual(len(theirs["failures"]), 4)
+        for mine, other in zip(report["failures"], theirs["failures"]):
+            for key in ("kind", "certainty", "short_by_bytes"):
+                self.assertEqual(mine["verdict"][key], other["verdict"][key])
+            self.assertEqual(mine["ladder"], other["ladder"])
+            for key in ("size_bytes", "need_bytes", "stream", "pool", "class"):
+                self.assertEqual(mine["request"][key], other["request"][key])
+
+    def test_killed_at_any_moment(self):
+        draw = random.Random(6)
+        for _ in range(8):
+            process = self.start("until_killed", "attach")
+            self.assertEqual(process.stdout.readline(), "goes on\n")
+            time.sleep(draw.uniform(0, 1))
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            ring, = self.rings()
+            report = json.loads(fragscope("analyze", "--json", ring["path"]))
+            self.assertEqual(ring["state"], "dead")
+            self.assertLessEqual({each["signal"] for each in report["trust"]},
+                                 {"derived-sizes", "history-cut"})
+            self.assertGreater(report["devices"][0]["end"]["allocated_bytes"], 8192 * 256 * 4)
+            os.unlink(ring["path"])
+
+    def test_a_forked_child_leaves_no_record(self):
+        self.assert_trace_agrees(self.run_program("fork", "attach"))
+
+    def test_an_end_with_tensors_that_outlive_everything(self):
+        self.run_program("exit", "attach", code=0)
+        ring, = self.rings()
+        self.assertEqual((ring["state"], ring["failures"]), ("ended", 0))
+
+    def test_without_a_ring_the_job_goes_on(self):
+        process = self.start("training", "attach", FRAGSCOPE_RING_DIR="/nowhere/at/all")
+        output, errors = process.communicate()
+        self.assertEqual(process.returncode, -signal.SIGKILL, errors)
+        self.assertEqual(errors.count("is not recorded"), 1, errors)
+        self.assertEqual(json.loads(output), self.run_program("training", "native"))
+
+    def test_exports_are_ours(self):
+        listed = subprocess.run(["nm", "-D", "--defined-only", attached.built_library()],
+                                check=True, capture_output=True, text=True).stdout
+        strong = [line.split()[-1] for line in listed.splitlines() if line.split()[-2] in "TDB"]
+        self.assertIn("fragscope_torch_install", strong)
+        self.assertEqual([name for name in strong if not name.startswith("fragscope_")], [])
+
+
+if __name__ == "__main__":
+    unittest.main()

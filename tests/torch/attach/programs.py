@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs for attach_test.py: `programs.py NAME WAY`, with WAY `native` or `attach`. Each prints a line of JSON
+with what PyTorch says in the end, and then kills itself, so that the trace ends there, too."""
+
+import gc
+import json
+import os
+import random
+import signal
+import sys
+import threading
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import attached  # noqa: E402
+import support  # noqa: E402
+import torch  # noqa: E402
+from support import MIB  # noqa: E402
+
+
+def plain(statistics):
+    """Without the numbers of pools, which are those of the process."""
+    return {key: value for key, value in statistics.items() if isinstance(value, int)}
+
+
+def say(**facts):
+    """Says it with the statistics of each device, and ends at once."""
+    facts["statistics"] = [plain(torch.cuda.memory_stats(device))
+                           for device in range(torch.cuda.device_count())]
+    facts["segments"] = [
+        (part["device"], part["address"], part["total_size"], part["stream"],
+         [(block["size"], block["requested_size"], block["state"]) for block in part["blocks"]])
+        for part in torch.cuda.memory_snapshot()]
+    print(json.dumps(facts), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def mixture(seed, steps, device="cuda"):
+    """Takes and gives back tensors on three streams, records streams, releases; the tensors and addresses."""
+    draw = random.Random(seed)
+    with torch.cuda.device(device):
+        streams = [torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.Stream()]
+        held, addresses = [], []
+        for step in range(steps):
+            if step % 197 == 196:
+                torch.cuda.empty_cache()
+            if step % 61 == 0:
+                support.hold(streams[1 + step % 2])
+            if step % 61 == 40:
+                support.release(streams[1])
+                support.release(streams[2])
+            if held and draw.random() < 0.49:
+                tensor = held.pop(draw.randrange(len(held)))
+                if draw.random() < 0.2:
+                    other = streams[draw.randrange(3)]
+                    with torch.cuda.stream(other):
+                        support.allocate(1, device).zero_()
+                    tensor.record_stream(other)
+                del tensor
+                continue
+            size = draw.choice((4096, MIB, 12 * MIB, 60 * MIB))
+            with torch.cuda.stream(streams[draw.randrange(3)]):
+                held.append(support.allocate(draw.randrange(1, size), device))
+            addresses.append(held[-1].data_ptr())
+    return held, addresses
+
+
+def run_mixture(seed="1", steps="900"):
+    held, addresses = mixture(int(seed), int(steps))
+    say(addresses=addresses, held=len(held))
+
+
+def run_training():
+    model = support.transformer(layers=4)
+    support.train(model, 3)
+    say()
+
+
+def run_devices():
+    held = [mixture(seed, 400, f"cuda:{seed}") for seed in (0, 1)]
+    held.append(held[0][0][0].to("cuda:1"))
+    say(addresses=[each[1] for each in held[:2]])
+
+
+def run_pools():
+    pool, graph = torch.cuda.MemPool(), torch.cuda.CUDAGraph()
+    with torch.cuda.use_mem_pool(pool):
+        inside = [support.allocate(size * MIB) for size in (1, 9, 33)]
+        del inside[1]
+    x = torch.zeros(MIB, device="cuda")
+    with torch.cuda.graph(graph):
+        y = (x + 1) * 2
+    graph.replay()
+    outside = support.allocate(25 * MIB)
+    say(kept=[y.data_ptr(), outside.data_ptr()])
+
+
+def run_checkpoint():
+    """What trees of CUDA graphs do: a pool's state is put back, its blocks become tensors again."""
+    graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
+    x = torch.zeros(5 * MIB, device="cuda")
+    stream = torch.cuda.Stream()
+    with torch.cuda.graph(graph, pool=pool, stream=stream):
+        y = x + 1
+        z = y * 2
+        del y
+    device = torch.cuda.current_device()
+    state = torch._C._cuda_getCheckpointState(device, pool)
+    address, size = z.data_ptr(), z.untyped_storage().nbytes()
+    del z
+    torch._C._cuda_setCheckpointPoolState(device, state, [], [])
+    torch._C._cuda_cudaCachingAllocator_raw_delete(address)
+    kept = support.allocate(3 * MIB)
+    say(size=size, kept=kept.data_ptr())
+
+
+def run_uncached():
+    torch.empty(1, device="cuda")
+    torch.cuda.caching_allocator_enable(False)
+    tensor = support.allocate(4 * MIB)
+    torch.cuda.caching_allocator_enable(True)
+    cached = support.allocate(4 * MIB)
+    raw = torch.cuda.caching_allocator_alloc(3 * MIB)
+    del tensor
+    torch.cuda.caching_allocator_delete(raw)
+    say(address=cached.data_ptr())
+
+
+def run_registry():
+    """Some of PyTorch asks c10's registry of allocators and not the CUDA one."""
+    tensor = support.allocate(4 * MIB)
+    seen = None
+    if support.version() >= (2, 15):
+        seen = [torch.accelerator.memory_allocated(), plain(torch.accelerator.memory_stats())]
+        del tensor
+        torch.accelerator.empty_cache()
+        seen.append(torch.accelerator.memory_reserved())
+    say(seen=seen)
+
+
+def run_history():
+    torch.cuda.memory._record_memory_history(max_entries=100_000, stacks="python")
+    held, _ = mixture(4, 300)
+    traces = [(entry["action"], entry.get("addr"), entry["size"], entry["stream"])
+              for trace in torch.cuda.memory._snapshot()["device_traces"] for entry in trace]
+    say(held=len(held), traces=traces)
+
+
+def run_settings():
+    held = [support.allocate(50 * MIB) for _ in range(3)]
+    torch.cuda.memory._set_allocator_settings("roundup_power2_divisions:4")
+    torch.cuda.set_per_process_memory_fraction(0.5)
+    held += [support.allocate(70 * MIB + 5) for _ in range(3)]
+    held += [support.allocate(5 * MIB + 5) for _ in range(3)]
+    say()
+
+
+def run_threads():
+    """Threads that take turns at random, on one device."""
+    kept = []
+
+    def work(seed):
+        draw = random.Random(seed)
+        held = []
+        for _ in range(3000):
+            held.append(support.allocate(draw.randrange(1, 4 * MIB)))
+            if len(held) > 20:
+                held.pop(draw.randrange(len(held)))
+        kept.append(held)
+
+    torch.cuda.init()
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    torch.cuda.reset_peak_memory_stats()  # Other threads' peaks are no events.
+    say()
+
+
+def run_long():
+    """Until the ring came round; keyframes on the way."""
+    kept = [support.allocate(100) for _ in range(200)]
+    for step in range(150_000):
+        support.allocate(1 + step % 100_000)
+    say(kept=len(kept))
+
+
+def run_until_killed():
+    model = support.transformer(layers=2)
+    while True:
+        support.train(model, 1, tokens=(2, 64))
+        print("goes on", flush=True)
+
+
+def failing(size):
+    """The error's text."""
+    try:
+        support.allocate(size)
+    except torch.OutOfMemoryError as error:
+        return str(error)
+    raise AssertionError(f"{size} bytes were there")
+
+
+def run_failure():
+    """More than there is, more than can be, more than is free, and more than is free in one piece."""
+    torch.cuda.memory._record_memory_history(max_entries=100_000, stacks="python")
+    messages = [failing(30 << 30), failing(1 << 61)]
+    pieces = [support.allocate(8 * MIB) for _ in range(2000)]
+    messages.append(failing(12 << 30))
+    try:
+        while True:
+            pieces.append(support.allocate(8 * MIB))
+    except torch.OutOfMemoryError:
+        pass
+    del pieces[::2]
+    messages.append(failing(40 * MIB))
+    torch.cuda.memory._dump_snapshot(os.environ["SNAPSHOT"])
+    pieces.append(support.allocate(8 * MIB))
+    say(messages=messages)
+
+
+def run_fork():
+    held = [support.allocate(MIB)]
+    pid = os.fork()
+    if pid == 0:
+        held.clear()
+        gc.collect()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    held.append(support.allocate(MIB))
+    say()
+
+
+def run_exit():
+    """Ends as programs do, with a tensor that outlives everything."""
+    sys.modules["torch"].kept_for_ever = support.allocate(MIB)
+    global leaked
+    leaked = support.allocate(MIB)
+    print("{}")
+
+
+def main():
+    name, way, *arguments = sys.argv[1:]
+    if way == "attach":
+        attached.install()
+    if way == "middle":
+        before = mixture(9, 500)[0]
+        attached.install()
+        before.append(mixture(10, 300)[0])
+        del before[::3]
+    globals()[f"run_{name}"](*arguments)
+
+
+if __name__ == "__main__":
+    main()
