@@ -59,6 +59,9 @@ void find_memory(Finder& finder, Api& api) {
 void find_streams(Finder& finder, Api& api) {
   finder.find(api.thread_exchange_stream_capture_mode, "cuThreadExchangeStreamCaptureMode");
   finder.find(api.stream_is_capturing, "cuStreamIsCapturing");
+  // Without edge data. Where a graph has any, these fail, and the graph is not looked into.
+  finder.find(api.stream_get_capture_info, "cuStreamGetCaptureInfo_v2");
+  finder.find(api.graph_node_get_dependencies, "cuGraphNodeGetDependencies");
   finder.find(api.event_create, "cuEventCreate");
   finder.find(api.event_destroy, "cuEventDestroy_v2");
   finder.find(api.event_record, "cuEventRecord");

@@ -22,6 +22,7 @@ using DeviceHandle = std::int32_t;       ///< CUdevice: the ordinal among the vi
 using ContextHandle = void*;             ///< CUcontext
 using StreamHandle = void*;              ///< CUstream, which is cudaStream_t
 using EventHandle = void*;               ///< CUevent, which is cudaEvent_t
+using NodeHandle = void*;                ///< CUgraphNode
 using PagesHandle = unsigned long long;  ///< CUmemGenericAllocationHandle
 
 struct Location {
@@ -91,6 +92,17 @@ struct Api {
 
   Status (*thread_exchange_stream_capture_mode)(std::int32_t* mode) = nullptr;
   Status (*stream_is_capturing)(StreamHandle stream, std::int32_t* status) = nullptr;
+  /// `nodes`: what the next work on the stream will depend on; the driver's own memory.
+  Status (*stream_get_capture_info)(StreamHandle stream,
+                                    std::int32_t* status,
+                                    unsigned long long* id,
+                                    void** graph,
+                                    const NodeHandle** nodes,
+                                    std::size_t* count) = nullptr;
+  /// Without `nodes` only how many there are.
+  Status (*graph_node_get_dependencies)(NodeHandle node,
+                                        NodeHandle* nodes,
+                                        std::size_t* count) = nullptr;
   Status (*event_create)(EventHandle* event, unsigned flags) = nullptr;
   Status (*event_destroy)(EventHandle event) = nullptr;
   Status (*event_record)(EventHandle event, StreamHandle stream) = nullptr;

@@ -22,15 +22,12 @@ class DriverEvents final : public policy::StreamEvents {
   [[nodiscard]] bool is_done(policy::EventId event) override;
   void wait(policy::EventId event) override;
   [[nodiscard]] bool is_capturing() const override;
-  // Graphs are not looked into: a block that was used in a capture waits until it ends.
+  // A graph that the driver does not let us look into has no ends, and nothing precedes in it: a
+  // block that was used in such a capture waits until it is over.
   [[nodiscard]] std::optional<std::vector<policy::CaptureNode>> capture_ends(
-      policy::StreamId /*stream*/) const override {
-    return std::nullopt;
-  }
-  [[nodiscard]] bool precede(const std::vector<policy::CaptureNode>& /*nodes*/,
-                             policy::StreamId /*stream*/) const override {
-    return false;
-  }
+      policy::StreamId stream) const override;
+  [[nodiscard]] bool precede(const std::vector<policy::CaptureNode>& nodes,
+                             policy::StreamId stream) const override;
 
   /// The calling thread's stream from now on, which `is_capturing` is about.
   void use(policy::StreamId stream) { current_ = stream; }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Private pools: MemPool and what torch.cuda.graph captures."""
 
+import ctypes
 import unittest
 
 import support
@@ -10,6 +11,27 @@ from support import MIB
 
 def pools_in_use():
     return {tuple(segment["segment_pool_id"]) for segment in torch.cuda.memory_snapshot()}
+
+
+def capture_ends(stream):
+    """What the driver says that the next captured work on the stream will depend on."""
+    status, count = ctypes.c_int(), ctypes.c_size_t()
+    nodes = ctypes.POINTER(ctypes.c_void_p)()
+    code = ctypes.CDLL("libcuda.so.1").cuStreamGetCaptureInfo_v2(
+        ctypes.c_void_p(stream.cuda_stream), ctypes.byref(status), None, None, ctypes.byref(nodes),
+        ctypes.byref(count))
+    assert code == 0, code
+    return status.value, set(nodes[:count.value]) if count.value else set()
+
+
+def inputs_of(node):
+    """The nodes that the driver says a node of a graph depends on."""
+    ask = ctypes.CDLL("libcuda.so.1").cuGraphNodeGetDependencies
+    count = ctypes.c_size_t()
+    assert ask(ctypes.c_void_p(node), None, ctypes.byref(count)) == 0
+    nodes = (ctypes.c_void_p * count.value)()
+    assert ask(ctypes.c_void_p(node), nodes, ctypes.byref(count)) == 0
+    return set(nodes[:count.value])
 
 
 class MemPools(unittest.TestCase):
@@ -97,6 +119,27 @@ class Graphs(unittest.TestCase):
             torch.cuda.current_stream().wait_stream(side)
         self.assertFalse(torch.cuda.is_current_stream_capturing())
         del y
+
+    def test_the_driver_shows_what_a_capture_depends_on(self):
+        main, side = torch.cuda.Stream(), torch.cuda.Stream()
+        x = torch.zeros(1000, device="cuda")
+        self.assertEqual(capture_ends(main), (0, set()))
+        with torch.cuda.graph(torch.cuda.CUDAGraph(), stream=main):
+            x.add_(1)
+            active, before = capture_ends(main)
+            side.wait_stream(main)
+            with torch.cuda.stream(side):
+                x.add_(2)
+            x.add_(3)
+            _, ours = capture_ends(main)
+            _, theirs = capture_ends(side)
+            main.wait_stream(side)
+            _, joined = capture_ends(main)
+            inputs = [inputs_of(*ours), inputs_of(*theirs)]
+
+        self.assertEqual((active, len(before), len(ours), len(theirs)), (1, 1, 1, 1))
+        self.assertEqual(inputs, [before, before])
+        self.assertEqual(joined, ours | theirs)
 
     def test_waiting_inside_a_capture_breaks_it(self):
         # In a process of its own: 2.6 never ends a capture that failed.

@@ -48,12 +48,13 @@ def parse_arguments():
     parser.add_argument("--shim", type=Path,
                         help="libfragscope_torch.so, for attach and dropin; without it, it is built")
     parser.add_argument("--settings", choices=SETTINGS, default="default")
-    parser.add_argument("--gpus", default="2", help="how many virtual GPUs (2)")
+    parser.add_argument("--gpus", default="1", help="how many virtual GPUs (1)")
     parser.add_argument("--selection", type=Path, default=HERE / "selection.txt")
     parser.add_argument("--select", type=re.compile, default=re.compile(""), metavar="REGEX",
                         help="only these of the selected tests")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--limit", type=float, default=120, help="seconds for a test (120)")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for a test (300); some compile C++")
+    parser.add_argument("--extensions", type=Path, help="keep the C++ that tests compile in this folder")
     parser.add_argument("--logs", type=Path, help="keep what each test printed in this folder")
     parser.add_argument("--against", type=Path, help="a table: fail where a test passes there, not here")
     parser.add_argument("--output", type=Path, help="write the table")
@@ -73,13 +74,20 @@ def torch_python(version):
     return str(folder / "bin" / "python")
 
 
+def extensions_folder(arguments, folder, job):
+    """Where the tests of one job compile C++; a test that was ended while it did has left a lock."""
+    extensions = (arguments.extensions or Path(folder)).resolve() / f"job{job}"
+    for lock in extensions.glob("**/lock"):
+        lock.unlink()
+    return extensions
+
+
 def environment(arguments, extensions):
     """The surroundings of the tests of one job."""
     names = {name: value for name, value in os.environ.items() if name not in UNWANTED}
     names["PYTHONDONTWRITEBYTECODE"] = "1"
     if SETTINGS[arguments.settings]:
         names["PYTORCH_CUDA_ALLOC_CONF"] = SETTINGS[arguments.settings]
-    # A folder for each job: tests compile C++, and one that is ended while it does leaves a lock.
     names["TORCH_EXTENSIONS_DIR"] = str(extensions)
     if arguments.packages:
         names["PYTHONPATH"] = str(arguments.packages.resolve())
@@ -182,12 +190,13 @@ def main():
         logs.mkdir(parents=True, exist_ok=True)
         shim = build_shim(arguments, python, folder)
         way = {"name": arguments.way, "allocator": str(arguments.allocator.resolve())
-               if arguments.allocator else "", "shim": str(shim.resolve()) if shim else ""}
+               if arguments.allocator else "", "shim": str(shim.resolve()) if shim else "",
+               "rings": folder}
         command = [python, str(HERE / "forker.py"), str(arguments.tests), json.dumps(way), str(logs)]
         if arguments.torch:
             command = on_virtual_cuda(arguments, *command)
-        forkers = [Forker(command, environment(arguments, Path(folder) / f"job{job}"), arguments.limit)
-                   for job in range(arguments.jobs)]
+        forkers = [Forker(command, environment(arguments, extensions_folder(arguments, folder, job)),
+                          arguments.limit) for job in range(arguments.jobs)]
         tests = chosen_tests(arguments, forkers[0])
         rows = run_all(forkers, tests)
         for forker in forkers:
