@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocator/live/device_witness.hpp"
+#include "allocator/live/evidence/device_witness.hpp"
 
 #include "devices/inventory.hpp"
 

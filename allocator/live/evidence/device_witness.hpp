@@ -6,7 +6,7 @@
 #pragma once
 
 #include "allocator/driver/driver_api.hpp"
-#include "allocator/live/process_list.hpp"
+#include "allocator/live/evidence/process_list.hpp"
 #include "allocator/policy/inspect/out_of_memory_message.hpp"
 #include "allocator/recorder/device_recorder.hpp"
 #include "trace/result.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocator/live/failure/failure_verdict.hpp"
+#include "allocator/live/evidence/failure_verdict.hpp"
 
 #include "analyzer/model/heap_state.hpp"
 #include "analyzer/verdict/ladder.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocator/live/failure/process_list.hpp"
+#include "allocator/live/evidence/process_list.hpp"
 
 #include <unistd.h>
 
