@@ -6,9 +6,7 @@ goes out through a pipe as one line; a process that ends without it has crashed.
 """
 
 import importlib.util
-import io
 import json
-import os
 import sys
 import traceback
 import unittest
@@ -105,8 +103,5 @@ def main(command, tests, way, answer):
     except Exception as error:  # Whatever it is: the test cannot be run here.
         traceback.print_exc()
         reply = {"outcome": "failed", "reason": f"cannot be loaded: {type(error).__name__}: {error}"}
-    with io.open(answer, "w", encoding="utf-8") as pipe:
+    with open(answer, "w", encoding="utf-8") as pipe:
         pipe.write(json.dumps(reply) + "\n")
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.environ.pop("PYTHONINSPECT", None)
