@@ -25,15 +25,13 @@ class RingMaker {
   RingMaker() = default;
   RingMaker(const RingMaker&) = delete;
   RingMaker& operator=(const RingMaker&) = delete;
+  virtual ~RingMaker() = default;
 
   /// Does not throw. `conf`: the allocator's settings.
   [[nodiscard]] virtual recorder::DeviceRecorder* make(std::int32_t ordinal,
                                                        trace::TraceBeginning beginning,
                                                        std::string_view conf) noexcept = 0;
   [[nodiscard]] virtual std::string path_of(std::int32_t ordinal) const = 0;
-
- protected:
-  ~RingMaker() = default;
 };
 
 class NativeDevice final : public engine::Attachment {

@@ -59,6 +59,7 @@ class Attachment {
  public:
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
+  virtual ~Attachment() = default;
 
   /// The device has blocks already: what comes before the next keyframe's snapshot is left out.
   /// Before the first event.
@@ -84,7 +85,6 @@ class Attachment {
 
  protected:
   Attachment() = default;
-  ~Attachment() = default;
 };
 
 }  // namespace fragscope::engine

@@ -246,6 +246,9 @@ class Program {
       case RecordKind::kSettings:
         record.address = other % 3;
         break;
+      case RecordKind::kAlloc:
+        if (record.flags >= 128) record.other *= 300;
+        break;
       default:
         break;
     }
@@ -288,8 +291,11 @@ void run_structured(Input input) {
   table.stack(frames);
   table.stream(7);
   table.pool({0, 3});
-  TraceBuilder file(fragscope::test::trace_header(),
-                    form % 2 == 0 ? ChunkCodec::kPlain : ChunkCodec::kZstd);
+  fragscope::trace::Header header = fragscope::test::trace_header();
+  // The same records, read as what PyTorch tells of its own allocator.
+  if ((form & 8) != 0) header.source = fragscope::trace::TraceSource::kPytorchNative;
+  if ((form & 16) != 0) header.beginning = fragscope::trace::TraceBeginning::kMiddle;
+  TraceBuilder file(header, form % 2 == 0 ? ChunkCodec::kPlain : ChunkCodec::kZstd);
   file.table(table);
   // A chunk ends where a number is missing.
   for (std::size_t at = 0; at < records.size();) {

@@ -127,6 +127,7 @@ void NativeRecords::note_free(std::uint64_t address) {
 
 void NativeRecords::split(std::uint64_t address, std::uint64_t size, const Record& because) {
   const auto found = free_.find(address);
+  if (found == free_.end()) return;
   const std::uint64_t end = found->second;
   Record record = because;
   record.kind = RecordKind::kSplit;

@@ -108,21 +108,20 @@ void RecordedHeap::apply(const Record& record) {
   if (!keyframe.empty()) native_->take_keyframe(keyframe);
 }
 
-// A keyframe of an earlier moment was taken there.
+// A keyframe of an earlier moment was taken there. Only its own records are passed over, so that a
+// walk that begins among them sees the same.
 void RecordedHeap::apply_native(const Record& record) {
-  switch (record.kind) {
-    case RecordKind::kKeyframeBegin:
-      is_in_earlier_keyframe_ = record.stack > 0;
-      break;
-    case RecordKind::kKeyframeEnd:
-      if (std::exchange(is_in_earlier_keyframe_, false)) return tell(record);
-      native_->apply(record);
-      return native_->find_free_blocks();
-    default:
-      break;
+  const bool is_block = record.kind == RecordKind::kKeyframeBlock;
+  const bool is_end = record.kind == RecordKind::kKeyframeEnd;
+  const bool was_in_earlier = is_in_earlier_keyframe_;
+  is_in_earlier_keyframe_ =
+      record.kind == RecordKind::kKeyframeBegin ? record.stack > 0 : was_in_earlier && is_block;
+  if (is_in_earlier_keyframe_ || (was_in_earlier && is_end)) {
+    heap_->abandon_keyframe();
+    return tell(record);
   }
-  if (is_in_earlier_keyframe_) return tell(record);
   native_->apply(record);
+  if (is_end) native_->find_free_blocks();
 }
 
 }  // namespace fragscope::model

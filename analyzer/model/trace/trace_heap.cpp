@@ -284,7 +284,11 @@ void TraceHeap::end_keyframe(const Record& record) {
   const bool is_whole = record.address == keyframe_number_ && keyframe_.size() == keyframe_blocks_;
   if (!is_whole || !is_sound_keyframe()) return contradict(record);
   ++keyframes_;
-  if (is_known_ && is_same_as_keyframe()) return;
+  if (is_known_ && is_same_as_keyframe()) {
+    if (!takes_each_) return;
+    keep_stacks();
+    return take_keyframe();
+  }
   // Recording may begin in the middle of a program: then the first record is a keyframe.
   if (is_known_ && !blocks_.empty()) contradict(record);
   take_keyframe();
@@ -341,6 +345,14 @@ TraceHeap::Block TraceHeap::block_in_keyframe(const Record& record) {
   if ((record.flags & trace::kFlagAllocated) != 0) block.state = BlockState::kLive;
   if ((record.flags & trace::kFlagPending) != 0) block.state = BlockState::kPending;
   return block;
+}
+
+/// A keyframe that was made of a snapshot has none.
+void TraceHeap::keep_stacks() {
+  for (Record& record : keyframe_) {
+    const Block* held = find(record.address);
+    if (record.stack == 0 && held != nullptr) record.stack = held->stack;
+  }
 }
 
 void TraceHeap::take_keyframe() {
@@ -432,7 +444,7 @@ std::optional<std::uint64_t> TraceHeap::space_above(const Record& record) const 
 
 void TraceHeap::move_space(std::uint64_t from, std::uint64_t to) {
   const auto found = spaces_.find(from);
-  if (found == spaces_.end() || spaces_.contains(to)) return;
+  if (found == spaces_.end() || spaces_.contains(to) || plain_sizes_.contains(to)) return;
   const AddressSpace space = found->second;
   spaces_.erase(found);
   spaces_[to] = space;

@@ -32,6 +32,13 @@ class TraceHeap {
   /// Nothing is known until a keyframe, or until `begin_empty`.
   TraceHeap() = default;
 
+  /// Keyframes do not say where address spaces begin, so that what is known of that must not depend
+  /// on which keyframe a walk began with: each is taken, also one that says the same.
+  void take_each_keyframe() { takes_each_ = true; }
+
+  /// One that began is not going to end.
+  void abandon_keyframe() { is_in_keyframe_ = false; }
+
   /// The process has just begun: there is no block.
   void begin_empty();
   /// Records are missing: nothing is known until the next keyframe.
@@ -108,6 +115,7 @@ class TraceHeap {
   [[nodiscard]] bool is_sound_keyframe() const;
   [[nodiscard]] bool is_same_as_keyframe() const;
   void take_keyframe();
+  void keep_stacks();
 
   [[nodiscard]] static Block block_of(const trace::Record& record);
   [[nodiscard]] static Block block_in_keyframe(const trace::Record& record);
@@ -128,6 +136,7 @@ class TraceHeap {
   std::uint64_t keyframes_ = 0;
   bool is_in_keyframe_ = false;
   bool is_known_ = false;
+  bool takes_each_ = false;
   std::uint64_t contradictions_ = 0;
   std::uint64_t first_contradiction_ = ~std::uint64_t{0};
 };
