@@ -25,8 +25,8 @@ inline constexpr const char* kJobFolderPrefix = "fragscope-run-";
 /// "fragscope-PID-DEVICE-rankN-RANDOM.ring".
 [[nodiscard]] std::string ring_name(const ProcessIdentity& process, std::int32_t device);
 
-/// One line for whoever reads of a failed request: what says why. Another one under `fragscope run`,
-/// which takes the ring away and says it itself.
+/// One line for whoever reads of a failed request: what says why. Another one under `fragscope
+/// run`, which takes the ring away and says it itself.
 [[nodiscard]] std::string what_explains(const std::string& ring_path);
 
 enum class WriterState : std::uint8_t {

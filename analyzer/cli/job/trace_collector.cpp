@@ -102,7 +102,8 @@ void TraceCollector::add(const std::string& path) {
 
 std::string TraceCollector::file_name(const trace::Header& header) const {
   const fs::path output(output_);
-  const std::string rank = header.process.rank == 0 ? "" : fmt::format(".rank{}", header.process.rank - 1);
+  const std::string rank =
+      header.process.rank == 0 ? "" : fmt::format(".rank{}", header.process.rank - 1);
   const std::string name = fmt::format("{}{}.gpu{}.pid{}{}",
                                        output.stem().string(),
                                        rank,
@@ -156,7 +157,8 @@ std::vector<CollectedTrace> TraceCollector::finish() {
   // Only if nothing is left in it.
   ::rmdir(folder_.c_str());
   std::ranges::sort(traces, {}, [](const CollectedTrace& trace) {
-    return std::tuple(trace.header.process.rank, trace.header.device, trace.header.process.pid, trace.ring);
+    return std::tuple(
+        trace.header.process.rank, trace.header.device, trace.header.process.pid, trace.ring);
   });
 
   const auto has_file = [](const CollectedTrace& trace) { return !trace.path.empty(); };

@@ -25,6 +25,7 @@ try:
 except Exception as error:
     print(type(error).__name__, str(error)[:60].splitlines()[0])
 """
+KEY = "import torch, fragscope.shim; print(fragscope.shim.key(torch))"
 
 
 class Compiling(InstalledTest):
@@ -84,8 +85,14 @@ class Compiling(InstalledTest):
         self.assertEqual(self.libraries(), [])
 
     def test_a_library_for_another_pytorch_is_refused(self):
-        self.assertEqual(self.probe("backend:fragscope_attach").returncode, 0)
-        library, = self.libraries()
+        # What was compiled for the other tests, or is now.
+        self.assertEqual(self.run_python("-c", PROBE, **{CUDA: "backend:fragscope_attach"}).stdout.split()[0],
+                         "native")
+        shutil.copytree(Path(os.environ["XDG_CACHE_HOME"]) / "fragscope", self.cache / "fragscope")
+        self.assertEqual(self.probe("backend:fragscope_attach", CXX="false").stdout.splitlines()[0], "native True")
+        key = self.output_of("-c", KEY)
+        library = self.cache / "fragscope" / "torch" / key.strip() / "libfragscope_torch.so"
+        library.unlink()
         sources = next(self.folder.glob("environment/lib/python3*/site-packages/fragscope/source"))
         made = subprocess.run(
             ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library)], text=True, check=True,
@@ -105,8 +112,8 @@ class Compiling(InstalledTest):
         original = header.read_text()
         self.addCleanup(header.write_text, original)
         header.write_text(original + "\n")
-        self.assertEqual(self.probe("backend:fragscope_attach").stdout.splitlines()[0], "native True")
-        self.assertEqual(len(self.libraries()), 2)
+        done = self.probe("backend:fragscope_attach", CXX="no-such-compiler")
+        self.assertEqual(done.stderr, "fragscope: not recorded: there is no C++ compiler no-such-compiler\n")
 
     def test_a_cache_that_others_may_write_to_is_not_used(self):
         folder = self.cache / "fragscope" / "torch"

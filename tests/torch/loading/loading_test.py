@@ -4,6 +4,7 @@
 import itertools
 import json
 import os
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(1, str(Path(__file__).resolve().parents[3] / "allocator" / "python"))
 
-from installed import InstalledTest  # noqa: E402
+from installed import TOOL, InstalledTest  # noqa: E402
 
 CUDA, HIP, GENERIC = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 MIB = 1 << 20
@@ -169,12 +170,9 @@ class SwitchedOn(LoadingTest):
                    "print(fragscope.ring_path(0), fragscope.ring_path(1), fragscope.__version__)\n")
         self.assertTrue(self.output_of("-c", program).startswith("None None "))
         ring = self.output_of("-c", program, **{CUDA: "backend:fragscope_attach"}).split()[0]
-        import subprocess
-
-        from installed import TOOL
-
         dump = subprocess.run([TOOL, "dump", ring], capture_output=True, text=True, check=True).stdout
-        for words in ('text="reading a\u00f6 checkpoint"', 'text="here"'):
+        for words in ('mark begin "reading a\u00f6 checkpoint"', 'mark point "here"',
+                      'mark end "reading a\u00f6 checkpoint"'):
             self.assertIn(words, dump)
 
     def test_a_running_process_can_be_switched_on(self):
