@@ -101,9 +101,10 @@ engine::Refusal LiveDevice::refusal(policy::StreamId stream) const {
 
   engine::Refusal refusal;
   using Kind = policy::AllocationFailure::Kind;
-  refusal.kind = failure.kind == Kind::kOutOfMemory        ? engine::Refusal::Kind::kOutOfMemory
-                 : failure.kind == Kind::kBeyondAnExbibyte ? engine::Refusal::Kind::kBeyondAnExbibyte
-                                                           : engine::Refusal::Kind::kRejected;
+  refusal.kind = failure.kind == Kind::kOutOfMemory ? engine::Refusal::Kind::kOutOfMemory
+                 : failure.kind == Kind::kBeyondAnExbibyte
+                     ? engine::Refusal::Kind::kBeyondAnExbibyte
+                     : engine::Refusal::Kind::kRejected;
   refusal.device_allocation = failure.device_allocation;
   refusal.allocated_bytes =
       static_cast<std::uint64_t>(policy_.statistics().allocated_bytes.all.current);

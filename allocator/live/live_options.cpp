@@ -93,7 +93,8 @@ std::string LiveOptions::set(std::string_view name, std::string_view value) {
     recorder.conf = value;
   } else if (name == "torch_version") {
     const auto found = generation(value);
-    if (!found) return "torch_version: expected a version such as 2.15.0, got " + std::string(value);
+    if (!found)
+      return "torch_version: expected a version such as 2.15.0, got " + std::string(value);
     policy.version = *found;
     recorder.torch_version = value;
   } else {

@@ -14,8 +14,8 @@
 
 using fragscope::attach::Attachments;
 using fragscope::attach::NativeDevice;
-using fragscope::live::LiveAllocator;
 using fragscope::engine::Refusal;
+using fragscope::live::LiveAllocator;
 using fragscope::live::LiveDevice;
 using fragscope::live::LiveOptions;
 using fragscope::policy::Address;

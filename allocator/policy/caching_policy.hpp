@@ -138,8 +138,8 @@ class CachingPolicy {
   [[nodiscard]] bool has_live_blocks(PoolId id, const std::unordered_set<Address>& expected);
   /// How its blocks lie; none if it is not known or has no user.
   [[nodiscard]] std::optional<PoolState> pool_state(PoolId id);
-  /// Frees what is handed out of the pool and makes its blocks lie as they did. Segments that it got
-  /// since then stay, free. Stops at the first thing that does not fit.
+  /// Frees what is handed out of the pool and makes its blocks lie as they did. Segments that it
+  /// got since then stay, free. Stops at the first thing that does not fit.
   [[nodiscard]] RestoredPool restore_pool(const PoolState& state);
 
   /// Where the current stream is in a capture no event is asked for, and the default pool gives

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C functions by which the Python loader puts us into PyTorch, once its libraries are loaded.
-#include "allocator/torch/attached_allocator.hpp"
-#include "allocator/torch/dropin_allocator.hpp"
+#include "allocator/torch/attach/attached_allocator.hpp"
+#include "allocator/torch/dropin/dropin_allocator.hpp"
 #include "allocator/torch/torch_names.hpp"
 
 #include <exception>
@@ -56,7 +56,8 @@ FRAGSCOPE_EXPORT const char* fragscope_torch_parse_settings(void) {
 }
 
 /// Puts us in. `library` is the path of libfragscope_alloc.so, `way` how: "attach" records
-/// PyTorch's own allocator, "dropin" takes its place. Null, or in one line why not, and then nothing has changed.
+/// PyTorch's own allocator, "dropin" takes its place. Null, or in one line why not, and then
+/// nothing has changed.
 FRAGSCOPE_EXPORT const char* fragscope_torch_install(const char* library, const char* way) {
   return error_of([&]() -> const char* {
     if (library == nullptr || way == nullptr) return "a library and a way are needed";

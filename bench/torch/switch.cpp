@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which allocator PyTorch asks, switched between the ones that were current before, and pairs of a
 // request and its free timed in C++. Built against the installed PyTorch by torch_bench.py.
-#include <c10/cuda/CUDACachingAllocator.h>
-
 #include <array>
 #include <chrono>
 #include <cstddef>
+
+#include <c10/cuda/CUDACachingAllocator.h>
 
 namespace {
 

@@ -44,6 +44,9 @@ MAY_INCLUDE = {
     "trace/": ("trace/",),
     "allocator/policy/": ("allocator/policy/", *ERRORS_ONLY),
     "allocator/": ("allocator/", "devices/", "trace/"),
+    # A failed request is judged where it fails, by the same ladder.
+    "allocator/live/evidence/": ("allocator/", "devices/", "trace/", "analyzer/model/",
+                                 "analyzer/verdict/"),
     "devices/": ("devices/", *ERRORS_ONLY),
     "kernels/": ("kernels/", *ERRORS_ONLY),
     "analyzer/": ("analyzer/", "allocator/policy/", "devices/", "kernels/", "trace/"),

@@ -120,10 +120,10 @@ struct PrivatePool {
 
   PoolId id;
   std::shared_ptr<DeviceMemory> source;  ///< Of its plain segments; null: the device.
-  std::uint32_t use_count = 1;   ///< At 0 its cached segments may go back to the device.
-  std::uint64_t held_bytes = 0;  ///< From the device, or from `source`.
-  bool is_source_empty = false;  ///< What the last request to `source` found.
-  bool use_on_oom = false;       ///< Default requests may use its free blocks before they fail.
+  std::uint32_t use_count = 1;           ///< At 0 its cached segments may go back to the device.
+  std::uint64_t held_bytes = 0;          ///< From the device, or from `source`.
+  bool is_source_empty = false;          ///< What the last request to `source` found.
+  bool use_on_oom = false;  ///< Default requests may use its free blocks before they fail.
   bool no_split = false;
   BlockPool small{SizeClass::kSmall, this};
   BlockPool large{SizeClass::kLarge, this};

@@ -16,7 +16,7 @@ struct BlockSnapshot {
   std::uint64_t size = 0;
   std::uint64_t requested_size = 0;  ///< Of an inactive block: of its last holder, or 0.
   bool is_allocated = false;
-  bool is_active = false;  ///< Allocated, or freed and still waiting for other streams.
+  bool is_active = false;     ///< Allocated, or freed and still waiting for other streams.
   std::uint64_t lookups = 0;  ///< Of its pool since it became free; 0 for any other.
 };
 

@@ -52,7 +52,7 @@ def cuda_include(torch_folder):
 
 def sources(source_root):
     """What is compiled; `source_root` holds the folder allocator/."""
-    return sorted((Path(source_root) / "allocator" / "torch").glob("*.cpp"))
+    return sorted((Path(source_root) / "allocator" / "torch").rglob("*.cpp"))
 
 
 def _compiler():

@@ -18,7 +18,7 @@ def built_library():
     import torch
 
     digest = hashlib.sha256(torch.__version__.encode())
-    headers = [*ROOT.glob("allocator/torch/*"), *ROOT.glob("allocator/engine/*.hpp")]
+    headers = [*ROOT.rglob("allocator/torch/**/*.?pp"), *ROOT.glob("allocator/engine/*.hpp")]
     for path in sorted([Path(shim.__file__), *headers]):
         digest.update(path.read_bytes())
     folder = Path(os.environ["FRAGSCOPE_SHIMS"]) / digest.hexdigest()[:16]

@@ -19,8 +19,8 @@ class TorchSettings {
  public:
   TorchSettings();
 
-  /// Whether PyTorch may hold something else than what was taken last, as far as a request of `size`
-  /// bytes goes.
+  /// Whether PyTorch may hold something else than what was taken last, as far as a request of
+  /// `size` bytes goes.
   [[nodiscard]] bool has_changed(std::size_t size) {
 #if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
     // A string that PyTorch refuses in the middle is not told, though its first half counts.
@@ -28,7 +28,8 @@ class TorchSettings {
     const std::uint32_t requests = requests_.load(std::memory_order_relaxed) + 1;
     requests_.store(requests, std::memory_order_relaxed);
     if (requests % kLooksItself != 0) [[likely]] {
-      return changes.load(std::memory_order_relaxed) != seen_changes_.load(std::memory_order_relaxed);
+      return changes.load(std::memory_order_relaxed) !=
+             seen_changes_.load(std::memory_order_relaxed);
     }
 #endif
     return differs(size);

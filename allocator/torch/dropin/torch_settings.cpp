@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocator/torch/torch_settings.hpp"
+#include "allocator/torch/dropin/torch_settings.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statistics, snapshots, history and observers, in PyTorch's own structures.
-#include "allocator/torch/dropin_allocator.hpp"
-
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAFunctions.h>
+#include "allocator/torch/dropin/dropin_allocator.hpp"
 
 #include <bit>
 #include <map>
 #include <utility>
+
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
 
 namespace fragscope::shim {
 namespace {
@@ -167,11 +167,10 @@ std::vector<caching::StreamSegmentSize> DropinAllocator::getExpandableSegmentSiz
   std::map<std::uint64_t, caching::StreamSegmentSize> segments;  // by their number
   for (const policy::SegmentSnapshot& range : used(device).snapshot()) {
     if (!range.is_expandable) continue;
-    const auto [place, is_new] =
-        segments.try_emplace(range.number,
-                             std::bit_cast<cudaStream_t>(range.stream),
-                             range.size_class == policy::SizeClass::kSmall,
-                             0);
+    const auto [place, is_new] = segments.try_emplace(range.number,
+                                                      std::bit_cast<cudaStream_t>(range.stream),
+                                                      range.size_class == policy::SizeClass::kSmall,
+                                                      0);
     place->second.total_size += range.total_size;
   }
   std::vector<caching::StreamSegmentSize> sizes;
@@ -212,8 +211,7 @@ void DropinAllocator::request_history(const HistoryRequest& request) {
   TORCH_CHECK(request.when == RecordContext::NEVER || request.context != nullptr);
   const std::lock_guard lock(mutex_);
   for (DeviceIndex device = 0; device < device_count_; ++device) {
-    engine::Device* open =
-        opened(device);
+    engine::Device* open = opened(device);
     if (open == nullptr) {
       history(device).request(request);
     } else {
@@ -247,8 +245,7 @@ void DropinAllocator::attachOutOfMemoryObserver(caching::OutOfMemoryObserver obs
 void DropinAllocator::attachAllocatorTraceTracker(AllocatorTraceTracker tracker) {
   const std::lock_guard lock(mutex_);
   for (DeviceIndex device = 0; device < device_count_; ++device) {
-    engine::Device* open =
-        opened(device);
+    engine::Device* open = opened(device);
     if (open == nullptr) {
       history(device).add_tracker(tracker);
     } else {

@@ -5,11 +5,11 @@
 #pragma once
 
 #include "allocator/engine/engine.hpp"
-#include "allocator/torch/annotations.hpp"
+#include "allocator/torch/dropin/annotations.hpp"
+#include "allocator/torch/dropin/history.hpp"
+#include "allocator/torch/dropin/torch_settings.hpp"
 #include "allocator/torch/forwarding_allocator.hpp"
-#include "allocator/torch/history.hpp"
 #include "allocator/torch/torch_names.hpp"
-#include "allocator/torch/torch_settings.hpp"
 
 #include <array>
 #include <atomic>
@@ -87,11 +87,17 @@ class DropinAllocator final : public ForwardingAllocator {
       DeviceIndex device, std::shared_ptr<caching::AllocatorState> state) override;
 
 #if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
-  void emptyCache(MempoolId_t pool) override { empty_cache(pool); }
+  void emptyCache(MempoolId_t pool) override {
+    empty_cache(pool);
+  }
   SnapshotInfo snapshot(MempoolId_t pool, bool with_traces) override;
   std::vector<caching::StreamSegmentSize> getExpandableSegmentSizes(DeviceIndex device) override;
-  void markCaptureBegin(DeviceIndex device) override { used(device).begin_capture(); }
-  void markCaptureEnd(DeviceIndex device) override { used(device).end_capture(); }
+  void markCaptureBegin(DeviceIndex device) override {
+    used(device).begin_capture();
+  }
+  void markCaptureEnd(DeviceIndex device) override {
+    used(device).end_capture();
+  }
   void createOrIncrefPool(DeviceIndex device,
                           MempoolId_t pool,
                           std::shared_ptr<CUDAAllocator> allocator) override;
@@ -106,13 +112,21 @@ class DropinAllocator final : public ForwardingAllocator {
                      const std::vector<std::string>& skipped) override;
   void pushCompileContext(std::string& text) override;
   void popCompileContext() override;
-  bool supportsUserMetadata() override { return true; }
-  void setUserMetadata(const std::string& text) override { set_user_metadata(text); }
-  std::string getUserMetadata() override { return user_metadata(); }
+  bool supportsUserMetadata() override {
+    return true;
+  }
+  void setUserMetadata(const std::string& text) override {
+    set_user_metadata(text);
+  }
+  std::string getUserMetadata() override {
+    return user_metadata();
+  }
   void annotateMemory(const void* pointer, const std::string& text) override;
   void attachOomRejectionObserver(caching::OomRejectionObserver observer) override;
 #else
-  void emptyCache() override { empty_cache({0, 0}); }
+  void emptyCache() override {
+    empty_cache({0, 0});
+  }
   SnapshotInfo snapshot() override;
   void ensureExistsAndIncrefPool(DeviceIndex device, MempoolId_t pool) override;
   void recordHistory(bool is_enabled,

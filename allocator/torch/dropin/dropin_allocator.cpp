@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handing out and taking back, and the state of a device. Private pools and reports are in the
 // files beside.
-#include "allocator/torch/dropin_allocator.hpp"
+#include "allocator/torch/dropin/dropin_allocator.hpp"
 
-#include "allocator/torch/pool_source.hpp"
-
-#include <c10/core/impl/GPUTrace.h>
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAFunctions.h>
+#include "allocator/torch/dropin/pool_source.hpp"
 
 #include <dlfcn.h>
 
 #include <bit>
+
+#include <c10/core/impl/GPUTrace.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
 
 namespace fragscope::shim {
 namespace {
@@ -75,7 +75,8 @@ void DropinAllocator::check(DeviceIndex device) const {
 engine::Device& DropinAllocator::used(DeviceIndex device) {
   if (device >= 0 && device < kMostDevices) {
     engine::Device* open = opened(device);
-    if (open != nullptr) [[likely]] return *open;
+    if (open != nullptr) [[likely]]
+      return *open;
   }
   return open(device);
 }
@@ -120,7 +121,8 @@ void DropinAllocator::take_settings() {
 // --- Handing out. --------------------------------------------------------------------------------
 
 DataPtr DropinAllocator::allocate(size_t size) {
-  if (!is_enabled_.load(std::memory_order_relaxed)) [[unlikely]] return native().allocate(size);
+  if (!is_enabled_.load(std::memory_order_relaxed)) [[unlikely]]
+    return native().allocate(size);
   const DeviceIndex device = current_device();
   void* pointer = nullptr;
   if (size != 0) pointer = take(device, size, c10::cuda::getCurrentCUDAStream(device).stream());
@@ -128,7 +130,8 @@ DataPtr DropinAllocator::allocate(size_t size) {
 }
 
 void* DropinAllocator::raw_alloc(size_t size) {
-  if (!is_enabled_.load(std::memory_order_relaxed)) [[unlikely]] return native().raw_alloc(size);
+  if (!is_enabled_.load(std::memory_order_relaxed)) [[unlikely]]
+    return native().raw_alloc(size);
   if (size == 0) return nullptr;
   const DeviceIndex device = current_device();
   return take(device, size, c10::cuda::getCurrentCUDAStream(device).stream());
@@ -143,15 +146,14 @@ void* DropinAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
 
 void* DropinAllocator::take(DeviceIndex device, size_t size, cudaStream_t stream) {
   engine::Device& used_device = used(device);
-  if (settings_.has_changed(size)) [[unlikely]] take_settings();
+  if (settings_.has_changed(size)) [[unlikely]]
+    take_settings();
   const ContextScope context(history(device).gather(RecordContext::STATE));
   engine::Refusal refusal;
-  void* pointer = std::bit_cast<void*>(
-      used_device.allocate(size,
-                           std::bit_cast<policy::StreamId>(stream),
-                           used_device.stack_for(size),
-                           refusal));
-  if (pointer == nullptr) [[unlikely]] refuse(device, size, refusal);
+  void* pointer = std::bit_cast<void*>(used_device.allocate(
+      size, std::bit_cast<policy::StreamId>(stream), used_device.stack_for(size), refusal));
+  if (pointer == nullptr) [[unlikely]]
+    refuse(device, size, refusal);
   if (c10::memoryProfilingEnabled()) [[unlikely]] {
     const auto block = used_device.find(std::bit_cast<policy::Address>(pointer));
     report_to_profiler(device, pointer, block ? static_cast<std::int64_t>(block->size) : 0);
@@ -201,12 +203,11 @@ void DropinAllocator::refuse(DeviceIndex device, size_t size, const engine::Refu
 
 void DropinAllocator::report_to_profiler(DeviceIndex device, void* pointer, std::int64_t bytes) {
   const policy::Statistics statistics = used(device).statistics();
-  c10::reportMemoryUsageToProfiler(
-      pointer,
-      bytes,
-      static_cast<size_t>(statistics.allocated_bytes.all.current),
-      static_cast<size_t>(statistics.reserved_bytes.all.current),
-      c10::Device(c10::DeviceType::CUDA, device));
+  c10::reportMemoryUsageToProfiler(pointer,
+                                   bytes,
+                                   static_cast<size_t>(statistics.allocated_bytes.all.current),
+                                   static_cast<size_t>(statistics.reserved_bytes.all.current),
+                                   c10::Device(c10::DeviceType::CUDA, device));
 }
 
 // --- Taking back. --------------------------------------------------------------------------------
@@ -222,8 +223,7 @@ bool DropinAllocator::give_back(void* pointer) {
     (*trace)->trace_gpu_memory_deallocation(c10::kCUDA, std::bit_cast<std::uintptr_t>(pointer));
   }
   const auto give_to = [&](DeviceIndex ordinal) {
-    engine::Device* device =
-        opened(ordinal);
+    engine::Device* device = opened(ordinal);
     if (device == nullptr) return false;
     const ContextScope context(history(ordinal).gather(RecordContext::ALL));
     const auto address = std::bit_cast<policy::Address>(pointer);
@@ -237,7 +237,8 @@ bool DropinAllocator::give_back(void* pointer) {
   };
   // Mostly there is one device, or a thread gives back to the one that it did before.
   const int only = only_device_.load(std::memory_order_relaxed);
-  if (only >= 0) [[likely]] return give_to(static_cast<DeviceIndex>(only));
+  if (only >= 0) [[likely]]
+    return give_to(static_cast<DeviceIndex>(only));
   static thread_local DeviceIndex last = 0;
   if (give_to(last)) return true;
   for (DeviceIndex ordinal = 0; ordinal < device_count_; ++ordinal) {
@@ -266,8 +267,9 @@ void DropinAllocator::recordStream(const DataPtr& data, CUDAStream stream) {
     return;
   }
   const auto address = std::bit_cast<policy::Address>(data.get());
-  const bool is_known = used(data.device().index())
-                            .record_stream(address, std::bit_cast<policy::StreamId>(stream.stream()));
+  const bool is_known =
+      used(data.device().index())
+          .record_stream(address, std::bit_cast<policy::StreamId>(stream.stream()));
   TORCH_INTERNAL_ASSERT(is_known, "No allocated block can be found");
 }
 
@@ -283,10 +285,8 @@ double DropinAllocator::getMemoryFraction(DeviceIndex device) {
 }
 
 void DropinAllocator::setMemoryFraction(double fraction, DeviceIndex device) {
-  TORCH_CHECK(0 <= fraction && fraction <= 1,
-              "invalid fraction:",
-              fraction,
-              ". Please set within [0, 1].");
+  TORCH_CHECK(
+      0 <= fraction && fraction <= 1, "invalid fraction:", fraction, ". Please set within [0, 1].");
   C10_CUDA_CHECK(c10::cuda::SetDevice(device));
   used(device).set_memory_fraction(fraction);
 }
@@ -345,7 +345,8 @@ cudaError_t DropinAllocator::memcpyAsync(void* to,
   const auto is_plain = [this](int device) {
     return !used(static_cast<DeviceIndex>(device)).has_expandable_segments();
   };
-  if (is_peer_enabled || to_device == from_device || (is_plain(to_device) && is_plain(from_device))) {
+  if (is_peer_enabled || to_device == from_device ||
+      (is_plain(to_device) && is_plain(from_device))) {
     return cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream);
   }
   return cudaMemcpyPeerAsync(to, to_device, from, from_device, size, stream);
@@ -367,8 +368,7 @@ const char* drop_in(const char* library) {
   }
   void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return dlerror();
-  const auto engine_of_process =
-      std::bit_cast<void* (*)()>(dlsym(handle, "fragscope_engine"));
+  const auto engine_of_process = std::bit_cast<void* (*)()>(dlsym(handle, "fragscope_engine"));
   if (engine_of_process == nullptr) return "the library has no fragscope_engine";
   void* engine = engine_of_process();
   if (engine == nullptr) return "the library's engine could not be made";

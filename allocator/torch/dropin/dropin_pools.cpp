@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Private pools: of CUDA graphs, of MemPool, and their checkpoints. Errors have PyTorch's words.
-#include "allocator/torch/dropin_allocator.hpp"
-#include "allocator/torch/pool_source.hpp"
+#include "allocator/torch/dropin/dropin_allocator.hpp"
+#include "allocator/torch/dropin/pool_source.hpp"
 
 #include <bit>
 #include <utility>

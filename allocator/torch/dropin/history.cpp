@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocator/torch/history.hpp"
+#include "allocator/torch/dropin/history.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -25,15 +25,24 @@ ThreadFacts& facts() {
 
 TraceEntry::Action action_of(Event::Kind kind) {
   switch (kind) {
-    case Event::Kind::kAlloc: return TraceEntry::ALLOC;
-    case Event::Kind::kFreeRequested: return TraceEntry::FREE_REQUESTED;
-    case Event::Kind::kFreeCompleted: return TraceEntry::FREE_COMPLETED;
-    case Event::Kind::kSegmentAlloc: return TraceEntry::SEGMENT_ALLOC;
-    case Event::Kind::kSegmentFree: return TraceEntry::SEGMENT_FREE;
-    case Event::Kind::kSegmentMap: return TraceEntry::SEGMENT_MAP;
-    case Event::Kind::kSegmentUnmap: return TraceEntry::SEGMENT_UNMAP;
-    case Event::Kind::kSnapshot: return TraceEntry::SNAPSHOT;
-    case Event::Kind::kOutOfMemory: return TraceEntry::OOM;
+    case Event::Kind::kAlloc:
+      return TraceEntry::ALLOC;
+    case Event::Kind::kFreeRequested:
+      return TraceEntry::FREE_REQUESTED;
+    case Event::Kind::kFreeCompleted:
+      return TraceEntry::FREE_COMPLETED;
+    case Event::Kind::kSegmentAlloc:
+      return TraceEntry::SEGMENT_ALLOC;
+    case Event::Kind::kSegmentFree:
+      return TraceEntry::SEGMENT_FREE;
+    case Event::Kind::kSegmentMap:
+      return TraceEntry::SEGMENT_MAP;
+    case Event::Kind::kSegmentUnmap:
+      return TraceEntry::SEGMENT_UNMAP;
+    case Event::Kind::kSnapshot:
+      return TraceEntry::SNAPSHOT;
+    case Event::Kind::kOutOfMemory:
+      return TraceEntry::OOM;
   }
   return TraceEntry::OOM;
 }
@@ -96,8 +105,8 @@ bool History::is_needed() const {
   return is_enabled() || !trackers_.empty() || !blocks_.empty() || !segments_.empty();
 }
 
-// In PyTorch's allocator a segment's stack belongs to a block; of one that is cut it stays with the rest,
-// and the front, which a snapshot asks, has none from then on.
+// In PyTorch's allocator a segment's stack belongs to a block; of one that is cut it stays with the
+// rest, and the front, which a snapshot asks, has none from then on.
 void History::forget_split_origin(const Event& alloc) {
   const auto place = segments_.find(alloc.address);
   if (place != segments_.end() && alloc.size < place->second.size) segments_.erase(place);
@@ -118,7 +127,8 @@ Context History::follow(const Event& event) {
     case Event::Kind::kSegmentMap:
       if (context != nullptr) segments_[event.address] = {context, event.size};
       return context;
-    case Event::Kind::kFreeRequested: return or_else(context_of_block(event.address));
+    case Event::Kind::kFreeRequested:
+      return or_else(context_of_block(event.address));
     case Event::Kind::kFreeCompleted:
       context = or_else(context_of_block(event.address));
       blocks_.erase(event.address);
@@ -128,8 +138,10 @@ Context History::follow(const Event& event) {
       context = or_else(context_of_segment(event.address));
       segments_.erase(event.address);
       return context;
-    case Event::Kind::kSnapshot: return nullptr;
-    case Event::Kind::kOutOfMemory: return context;
+    case Event::Kind::kSnapshot:
+      return nullptr;
+    case Event::Kind::kOutOfMemory:
+      return context;
   }
   return nullptr;
 }
@@ -140,8 +152,7 @@ void History::on_event(const Event& event) noexcept {
     Context context = follow(event);
     if (when_.load(std::memory_order_relaxed) < RecordContext::ALLOC) context = nullptr;
     if (!is_enabled() && trackers_.empty()) return;
-    add(entry_of(
-        action_of(event.kind), device_, event, std::move(context), facts().metadata));
+    add(entry_of(action_of(event.kind), device_, event, std::move(context), facts().metadata));
   } catch (const std::exception&) {
     // Without memory there is one entry less.
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "allocator/torch/attached_allocator.hpp"
+#include "allocator/torch/attach/attached_allocator.hpp"
 
 #include "allocator/engine/attachment.hpp"
 #include "allocator/torch/captured_pools.hpp"

@@ -37,7 +37,8 @@ class History final : public engine::Listener {
   /// The call stack for a call that belongs to `level`; null if none is wanted. Not under the lock:
   /// gathering one may take Python's.
   [[nodiscard]] Context gather(RecordContext level) const {
-    if (when_.load(std::memory_order_relaxed) < level) [[likely]] return nullptr;
+    if (when_.load(std::memory_order_relaxed) < level) [[likely]]
+      return nullptr;
     const CreateContextFn create = create_context_.load(std::memory_order_relaxed);
     return create == nullptr ? nullptr : create();
   }
