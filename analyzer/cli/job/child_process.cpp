@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <system_error>
 
 #include <sys/resource.h>
@@ -59,11 +61,11 @@ std::vector<std::string> merged_environment(const Environment& added) {
     const std::string text = *entry;
     bool is_replaced = false;
     for (const auto& [name, value] : added)
-      is_replaced = is_replaced || text.starts_with(name + "=");
+      is_replaced = is_replaced || text.starts_with(fmt::format("{}=", name));
     if (!is_replaced) merged.push_back(text);
   }
   for (const auto& [name, value] : added)
-    merged.push_back(name + "=" + value);
+    merged.push_back(fmt::format("{}={}", name, value));
   return merged;
 }
 
@@ -86,7 +88,7 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command
   // Until the child is known, nothing that is meant for it may come.
   const sigset_t signals = handed_on();
   sigset_t mask{};
-  ::sigprocmask(SIG_BLOCK, &signals, &mask);
+  ::pthread_sigmask(SIG_BLOCK, &signals, &mask);
   listen();
   posix_spawnattr_t attributes{};
   ::posix_spawnattr_init(&attributes);
@@ -105,7 +107,7 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command
                                    pointers(environment).data());
   ::posix_spawnattr_destroy(&attributes);
   if (error == 0) the_child = pid;
-  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   if (error == 0) return ChildProcess(pid);
   auto failed = failure(error == ENOENT ? ErrorCode::kUsage : ErrorCode::kUnreadable,
                         "cannot be run: " + std::generic_category().message(error));
@@ -143,7 +145,7 @@ int ChildProcess::end_like_it() const {
   sigset_t set{};
   sigemptyset(&set);
   sigaddset(&set, signal);
-  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   ::raise(signal);
   return 128 + signal;
 }

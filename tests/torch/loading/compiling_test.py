@@ -58,7 +58,7 @@ class Compiling(InstalledTest):
         done = self.probe("backend:fragscope,max_split_size_mb:64", CXX="no-such-compiler")
         lines = done.stdout.splitlines()
         self.assertEqual(lines[0], "pluggable True", done)
-        self.assertRegex(lines[1], "^RuntimeError CUDA out of memory. Tried to allocate 32768.00 GiB")
+        self.assertRegex(lines[1], "^RuntimeError CUDA out of memory. Tried to allocate 131072.00 GiB")
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertRegex(done.stderr, "^fragscope: there is no C.. compiler no-such-compiler; backend:fragscope runs "
                                       "as a plug-in: ")
