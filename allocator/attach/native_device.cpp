@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocator/attach/native_device.hpp"
 
+#include "allocator/live/live_options.hpp"
 #include "allocator/policy/size_rules.hpp"
+#include "allocator/stacks/call_stacks.hpp"
 #include "trace/process/ring_directory.hpp"
 #include "trace/ring/clock.hpp"
 
@@ -112,6 +114,26 @@ void NativeDevice::append(Record& record, std::uint64_t ticks) {
   recorder_->append(record);
 }
 
+bool NativeDevice::wants_stacks() const noexcept {
+  return live::LiveOptions::of_process().stacks != stacks::StackKind::kOff;
+}
+
+const void* NativeDevice::stack_for(std::uint64_t bytes) {
+  const live::LiveOptions& options = live::LiveOptions::of_process();
+  if (bytes < options.min_stack_size) return nullptr;
+  return stacks::CallStacks::of_process().walk(options.stacks);
+}
+
+std::uint32_t NativeDevice::stack_id(const void* stack) {
+  if (stack == nullptr) return 0;
+  const auto [place, is_new] = stack_ids_.try_emplace(stack, 0);
+  if (is_new) {
+    const auto texts = static_cast<const stacks::CallStack*>(stack)->texts();
+    place->second = recorder_->intern_stack(texts);
+  }
+  return place->second;
+}
+
 void NativeDevice::write_event(const NativeEvent& event) {
   Record record;
   record.kind = static_cast<RecordKind>(event.action);
@@ -120,7 +142,7 @@ void NativeDevice::write_event(const NativeEvent& event) {
   if ((event.pool_first | event.pool_second) != 0) {
     record.pool = recorder_->pool_id({event.pool_first, event.pool_second});
   }
-  record.stack = event.stack;
+  record.stack = stack_id(event.stack);
   switch (event.action) {
     case NativeAction::kSegmentUnmap:
       record.flags |= trace::kFlagUnmapped;
@@ -157,7 +179,7 @@ void NativeDevice::write_failure(const NativeEvent& event) {
   record.other = event.requested;
   record.stream = recorder_->stream_id(event.stream);
   record.pool = recorder_->pool_id({event.pool_first, event.pool_second});
-  record.stack = event.stack;
+  record.stack = stack_id(event.stack);
   record.flags |= class_flag(event.size);
   append(record, event.ticks);
   recorder_->count_failure();

@@ -9,6 +9,8 @@
 #include "allocator/recorder/process_recorder.hpp"
 #include "trace/format/record.hpp"
 
+#include <absl/container/flat_hash_map.h>
+
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -42,6 +44,8 @@ class NativeDevice final : public engine::Attachment {
       , ordinal_(ordinal) {}
 
   void begin_in_the_middle() noexcept override { phase_ = Phase::kWaiting; }
+  [[nodiscard]] bool wants_stacks() const noexcept override;
+  [[nodiscard]] const void* stack_for(std::uint64_t bytes) override;
   [[nodiscard]] bool on_event(const engine::NativeEvent& event) noexcept override;
   void keyframe(std::span<const engine::NativeBlock> blocks) noexcept override;
   void record_stream(std::uint64_t address, std::uint64_t stream) noexcept override;
@@ -91,6 +95,8 @@ class NativeDevice final : public engine::Attachment {
   [[nodiscard]] bool is_keyframe_due() const;
   void schedule_keyframe(std::uint64_t after);
   void append(trace::Record& record, std::uint64_t ticks);
+  /// The stack's id in the ring; 0: none.
+  [[nodiscard]] std::uint32_t stack_id(const void* stack);
 
   RingMaker& maker_;
   std::int32_t ordinal_;
@@ -111,6 +117,7 @@ class NativeDevice final : public engine::Attachment {
   std::uint64_t total_bytes_ = 0;
   std::string ring_path_;
   std::string failure_line_;
+  absl::flat_hash_map<const void*, std::uint32_t> stack_ids_;
 
   std::mutex mail_mutex_;
   std::vector<Letter> letters_;

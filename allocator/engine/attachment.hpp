@@ -27,10 +27,10 @@ enum class NativeAction : std::uint8_t {
 /// device's of segments, the rounded one of a failure, active bytes of a snapshot.
 struct NativeEvent {
   NativeAction action = NativeAction::kAlloc;
-  bool is_keyframe = false;   ///< A snapshot that was taken for `keyframe`.
-  std::uint32_t stack = 0;    ///< 0: not recorded.
-  std::uint64_t ticks = 0;    ///< The processor's time stamp counter; 0: not known.
-  std::uint64_t address = 0;  ///< Of a failure the device's free bytes.
+  bool is_keyframe = false;     ///< A snapshot that was taken for `keyframe`.
+  const void* stack = nullptr;  ///< From `Attachment::stack_for`; null: none.
+  std::uint64_t ticks = 0;      ///< The processor's time stamp counter; 0: not known.
+  std::uint64_t address = 0;    ///< Of a failure the device's free bytes.
   std::uint64_t size = 0;
   std::uint64_t requested = 0;  ///< By the call that is under way; where blocks are handed out.
   std::uint64_t stream = 0;
@@ -64,6 +64,12 @@ class Attachment {
   /// The device has blocks already: what comes before the next keyframe's snapshot is left out.
   /// Before the first event.
   virtual void begin_in_the_middle() noexcept = 0;
+
+  /// Whether call stacks are recorded.
+  [[nodiscard]] virtual bool wants_stacks() const noexcept = 0;
+  /// The stack of the calling thread for a request of `bytes`; null: none. It may take Python's
+  /// lock. Not noexcept, as an interpreter that ends may end the thread here.
+  [[nodiscard]] virtual const void* stack_for(std::uint64_t bytes) = 0;
 
   /// Under PyTorch's lock of the device, in the order of its decisions. True: a keyframe is due.
   [[nodiscard]] virtual bool on_event(const NativeEvent& event) noexcept = 0;

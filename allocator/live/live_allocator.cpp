@@ -21,7 +21,7 @@ LiveAllocator& LiveAllocator::instance() {
     auto* made = new LiveAllocator(LiveOptions::of_process());
     pthread_atfork([] { instance().lock_all(); },
                    [] { instance().unlock_all(); },
-                   [] { instance().unlock_all(); });
+                   [] { instance().renew_all(); });
     static_cast<void>(std::atexit(
         [] { instance().visit_open([](LiveDevice& device) { device.end_recording(); }); }));
     return made;
@@ -73,6 +73,12 @@ void LiveAllocator::lock_all() {
   stacks::CallStacks::of_process().lock();
   opening_.lock();
   visit_open([](LiveDevice& device) { device.lock(); });
+}
+
+void LiveAllocator::renew_all() {
+  visit_open([](LiveDevice& device) { device.renew_lock(); });
+  opening_.unlock();
+  stacks::CallStacks::of_process().unlock();
 }
 
 void LiveAllocator::unlock_all() {

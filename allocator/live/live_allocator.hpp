@@ -38,6 +38,7 @@ class LiveAllocator final : public engine::Engine {
   // Around a fork: nobody may be in the middle of anything.
   void lock_all();
   void unlock_all();
+  void renew_all();
 
  private:
   explicit LiveAllocator(const LiveOptions& options);

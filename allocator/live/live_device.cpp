@@ -61,11 +61,10 @@ engine::Stack LiveDevice::stack_for(std::uint64_t bytes) {
 
 std::uint32_t LiveDevice::stack_id(engine::Stack stack) {
   const auto [place, is_new] = stack_ids_.try_emplace(stack, 0);
-  if (!is_new) return place->second;
-  std::vector<recorder::FrameText> texts;
-  for (const stacks::Frame* frame : static_cast<const stacks::CallStack*>(stack)->frames)
-    texts.push_back({frame->function, frame->file, frame->line});
-  place->second = recorder_->intern_stack(texts);
+  if (is_new) {
+    const auto texts = static_cast<const stacks::CallStack*>(stack)->texts();
+    place->second = recorder_->intern_stack(texts);
+  }
   return place->second;
 }
 

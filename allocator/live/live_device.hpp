@@ -17,6 +17,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -85,6 +86,8 @@ class LiveDevice final : public engine::Device {
   // Held while a process forks, so that a child finds the books whole.
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
+  /// In the child: a lock that knows its owner is not the child's to open.
+  void renew_lock() { std::construct_at(&mutex_); }
 
  private:
   [[nodiscard]] engine::Refusal refusal(policy::StreamId stream) const;

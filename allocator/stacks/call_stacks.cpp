@@ -82,6 +82,14 @@ CallStacks& CallStacks::of_process() {
   return *stacks;
 }
 
+std::vector<recorder::FrameText> CallStack::texts() const {
+  std::vector<recorder::FrameText> texts;
+  texts.reserve(frames.size());
+  for (const Frame* frame : frames)
+    texts.push_back({frame->function, frame->file, frame->line});
+  return texts;
+}
+
 const CallStack* CallStacks::walk(StackKind kind) {
   if (kind == StackKind::kOff) return nullptr;
   std::array<Place, kMostFrames> places;

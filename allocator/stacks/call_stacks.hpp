@@ -3,6 +3,7 @@
 // Names are taken when a place is seen for the first time; later a stack is a few comparisons.
 #pragma once
 
+#include "allocator/recorder/device_recorder.hpp"
 #include "allocator/stacks/python_api.hpp"
 
 #include <absl/container/flat_hash_map.h>
@@ -27,6 +28,9 @@ struct Frame {
 /// The innermost frame first. Lives as long as the process, so that its address stands for it.
 struct CallStack {
   std::vector<const Frame*> frames;
+
+  /// As a recorder takes them; good as long as the stack.
+  [[nodiscard]] std::vector<recorder::FrameText> texts() const;
 };
 
 enum class StackKind : std::uint8_t {

@@ -30,6 +30,7 @@ constexpr int kMostDevices = 64;
 /// What the tracker is to know of the call that it runs in.
 struct CallUnderWay {
   std::size_t requested = 0;
+  const void* stack = nullptr;
   int failed_device = -1;
   bool takes_keyframe = false;
 };
@@ -163,6 +164,7 @@ class AttachedAllocator final : public ForwardingAllocator {
   std::invoke_result_t<Call> asking(size_t size, Call call) {
     if (is_keyframe_due_.load(std::memory_order_relaxed)) take_keyframe();
     call_under_way.requested = size;
+    if (wants_stacks_.load(std::memory_order_relaxed)) note_stack(size);
     try {
       return call();
     } catch (const c10::OutOfMemoryError& error) {
@@ -170,6 +172,7 @@ class AttachedAllocator final : public ForwardingAllocator {
       throw;
     }
   }
+  void note_stack(size_t size);
   void throw_with_line(const c10::OutOfMemoryError& error) const;
   void hear(const TraceEntry& entry) noexcept;
   void tell_settings() noexcept;
@@ -178,6 +181,7 @@ class AttachedAllocator final : public ForwardingAllocator {
   void* (*attachment_)(int);
   std::array<std::atomic<Attachment*>, kMostDevices> recorded_{};
   std::atomic<bool> is_keyframe_due_ = false;
+  std::atomic<bool> wants_stacks_ = false;
   std::mutex keyframe_mutex_;
   CapturedPools pools_;
 };
@@ -187,6 +191,7 @@ void AttachedAllocator::begin(int device_count, bool is_in_the_middle) {
     auto* recorded = static_cast<Attachment*>(attachment_(device));
     if (recorded == nullptr || of(device) != nullptr) continue;
     if (is_in_the_middle) recorded->begin_in_the_middle();
+    if (recorded->wants_stacks()) wants_stacks_.store(true, std::memory_order_relaxed);
     recorded_[static_cast<std::size_t>(device)].store(recorded, std::memory_order_release);
   }
   tell_settings();
@@ -217,6 +222,12 @@ void AttachedAllocator::hear(const TraceEntry& entry) noexcept {
     event.requested = call_under_way.requested;
     tell_settings();
   }
+  // What a request sets off on the way to its block belongs to it; a free has none.
+  const bool is_of_free =
+      event.action == NativeAction::kFreeRequested || event.action == NativeAction::kFreeCompleted;
+  if (!is_of_free && wants_stacks_.load(std::memory_order_relaxed)) {
+    event.stack = call_under_way.stack;
+  }
   const MempoolId_t pool = pools_.pool_of(entry, is_of_segment);
   event.pool_first = pool.first;
   event.pool_second = pool.second;
@@ -228,6 +239,14 @@ void AttachedAllocator::hear(const TraceEntry& entry) noexcept {
   }
   if (event.action == NativeAction::kOutOfMemory) call_under_way.failed_device = entry.device_;
   if (recorded->on_event(event)) is_keyframe_due_.store(true, std::memory_order_relaxed);
+}
+
+// Before PyTorch's lock is taken, since Python's is needed.
+void AttachedAllocator::note_stack(size_t size) {
+  DeviceIndex device = 0;
+  if (c10::cuda::GetDevice(&device) != cudaSuccess) return;
+  Attachment* recorded = of(device);
+  call_under_way.stack = recorded == nullptr ? nullptr : recorded->stack_for(size);
 }
 
 /// They may change at any time, and no call tells of it.

@@ -353,10 +353,15 @@ cudaError_t DropinAllocator::memcpyAsync(void* to,
 }
 
 void DropinAllocator::empty_cache(MempoolId_t pool) {
-  each_open([&](engine::Device& device, DeviceIndex ordinal) {
+  for (DeviceIndex ordinal = 0; ordinal < device_count_; ++ordinal) {
+    engine::Device* device = opened(ordinal);
+    if (device == nullptr) {
+      ++early_syncs_[static_cast<std::size_t>(ordinal)];
+      continue;
+    }
     const ContextScope context(history(ordinal).gather(RecordContext::ALL));
-    device.empty_cache(pool);
-  });
+    device->empty_cache(pool);
+  }
 }
 
 // --- The way in. ---------------------------------------------------------------------------------

@@ -179,6 +179,9 @@ class DropinAllocator final : public ForwardingAllocator {
   TorchSettings settings_;
   std::array<std::atomic<engine::Device*>, kMostDevices> devices_{};
   std::array<std::unique_ptr<History>, kMostDevices> histories_;
+  /// What PyTorch counts of an emptied cache of a device that was never used: opening it for that
+  /// would cost a context.
+  std::array<std::atomic<std::int64_t>, kMostDevices> early_syncs_{};
   std::atomic<int> device_count_ = 0;
   std::atomic<int> only_device_ = -1;  ///< That is open; -1: none or several are.
   std::atomic<bool> is_enabled_ = true;

@@ -110,6 +110,7 @@ c10::CachingDeviceAllocator::DeviceStats DropinAllocator::getDeviceStats(DeviceI
   check(device);
   engine::Device* open = opened(device);
   Stats stats = stats_of(open == nullptr ? policy::Statistics{} : open->statistics());
+  stats.num_sync_all_streams += early_syncs_[static_cast<std::size_t>(device)];
   stats.max_split_size = native().getDeviceStats(device).max_split_size;
   return stats;
 }
@@ -117,6 +118,7 @@ c10::CachingDeviceAllocator::DeviceStats DropinAllocator::getDeviceStats(DeviceI
 void DropinAllocator::resetAccumulatedStats(DeviceIndex device) {
   check(device);
   used(device).reset_accumulated();
+  early_syncs_[static_cast<std::size_t>(device)] = 0;
 }
 
 void DropinAllocator::resetPeakStats(DeviceIndex device) {

@@ -43,6 +43,10 @@ def fragscope(*arguments):
 
 
 class Attach(unittest.TestCase):
+    way = "attach"
+    # What a trace of this kind always says of itself.
+    standing_signals = frozenset({"derived-sizes"})
+
     @classmethod
     def setUpClass(cls):
         attached.built_library()
@@ -77,7 +81,7 @@ class Attach(unittest.TestCase):
     def assert_same(self, name, *arguments):
         """Attached or not, the job sees the same; gives what it saw."""
         native = self.run_program(name, "native", *arguments)
-        ours = self.run_program(name, "attach", *arguments)
+        ours = self.run_program(name, self.way, *arguments)
         self.assertEqual(ours, native)
         return ours
 
@@ -85,7 +89,7 @@ class Attach(unittest.TestCase):
         """The heap at the end of the trace is PyTorch's, by its statistics; gives the report."""
         report = self.report(device)
         self.assertLessEqual({each["signal"] for each in report["trust"]},
-                             {"derived-sizes", *signals}, report["trust"])
+                             {*self.standing_signals, *signals}, report["trust"])
         statistics, shown = said["statistics"][device], report["devices"][0]
         for theirs, ours in LAYERS.items():
             with self.subTest(layer=theirs, device=device):
@@ -108,7 +112,7 @@ class Attach(unittest.TestCase):
                 self.assertGreater(len(said["addresses"]), 300)
 
     def test_the_trace_of_a_mixture_is_its_heap(self):
-        self.assert_trace_agrees(self.run_program("mixture", "attach", 5))
+        self.assert_trace_agrees(self.run_program("mixture", self.way, 5))
 
     def test_training(self):
         self.assert_trace_agrees(self.assert_same("training"))
@@ -143,11 +147,11 @@ class Attach(unittest.TestCase):
         self.assertIn("settings-changed", {each["signal"] for each in report["trust"]})
 
     def test_threads(self):
-        self.assert_trace_agrees(self.run_program("threads", "attach"), peaks=False,
+        self.assert_trace_agrees(self.run_program("threads", self.way), peaks=False,
                                  signals={"history-cut"})
 
     def test_a_ring_that_came_round(self):
-        report = self.assert_trace_agrees(self.run_program("long", "attach"), peaks=False,
+        report = self.assert_trace_agrees(self.run_program("long", self.way), peaks=False,
                                           signals={"history-cut"})
         self.assertIn("history-cut", {each["signal"] for each in report["trust"]})
 
@@ -160,7 +164,7 @@ class Attach(unittest.TestCase):
     def test_failures(self):
         snapshot = f"{self.directory}/snapshot.pickle"
         native = self.run_program("failure", "native", SNAPSHOT=snapshot)["messages"]
-        said = self.run_program("failure", "attach", SNAPSHOT=snapshot)
+        said = self.run_program("failure", self.way, SNAPSHOT=snapshot)
         ring, = self.rings()
         line = f"\nfragscope analyze {ring['path']} says why."
         # One of more than an exbibyte is refused before anything is decided.
@@ -183,7 +187,7 @@ class Attach(unittest.TestCase):
     def test_killed_at_any_moment(self):
         draw = random.Random(6)
         for _ in range(8):
-            process = self.start("until_killed", "attach")
+            process = self.start("until_killed", self.way)
             self.assertEqual(process.stdout.readline(), "goes on\n")
             time.sleep(draw.uniform(0, 1))
             process.send_signal(signal.SIGKILL)
@@ -192,20 +196,20 @@ class Attach(unittest.TestCase):
             report = json.loads(fragscope("analyze", "--json", ring["path"]))
             self.assertEqual(ring["state"], "dead")
             self.assertLessEqual({each["signal"] for each in report["trust"]},
-                                 {"derived-sizes", "history-cut"})
+                                 {*self.standing_signals, "history-cut"})
             self.assertGreater(report["devices"][0]["end"]["allocated_bytes"], 8192 * 256 * 4)
             os.unlink(ring["path"])
 
     def test_a_forked_child_leaves_no_record(self):
-        self.assert_trace_agrees(self.run_program("fork", "attach"))
+        self.assert_trace_agrees(self.run_program("fork", self.way))
 
     def test_an_end_with_tensors_that_outlive_everything(self):
-        self.run_program("exit", "attach", code=0)
+        self.run_program("exit", self.way, code=0)
         ring, = self.rings()
         self.assertEqual((ring["state"], ring["failures"]), ("ended", 0))
 
     def test_without_a_ring_the_job_goes_on(self):
-        process = self.start("training", "attach", FRAGSCOPE_RING_DIR="/nowhere/at/all")
+        process = self.start("training", self.way, FRAGSCOPE_RING_DIR="/nowhere/at/all")
         output, errors = process.communicate()
         self.assertEqual(process.returncode, -signal.SIGKILL, errors)
         self.assertEqual(errors.count("is not recorded"), 1, errors)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs for attach_test.py: `programs.py NAME WAY`, with WAY `native` or `attach`. Each prints a line of JSON
+"""Jobs for attach_test.py: `programs.py NAME WAY`, with WAY `native`, `attach`, `dropin` or `middle`. Each prints a line of JSON
 with what PyTorch says in the end, and then kills itself, so that the trace ends there, too."""
 
 import gc
@@ -241,10 +241,17 @@ def run_exit():
     print("{}")
 
 
+def run_late():
+    """A second one wants to come in while CUDA is in use."""
+    torch.empty(1, device="cuda")
+    refusal = attached.load().fragscope_torch_install(os.environ["FRAGSCOPE_ALLOC"].encode(), b"dropin")
+    print(json.dumps({"refusal": refusal.decode()}))
+
+
 def main():
     name, way, *arguments = sys.argv[1:]
-    if way == "attach":
-        attached.install()
+    if way in ("attach", "dropin"):
+        attached.install(way)
     if way == "middle":
         before = mixture(9, 500)[0]
         attached.install()
