@@ -48,6 +48,9 @@ class InstalledTest(unittest.TestCase):
         cls.python = make_environment(cls.folder / "environment", BUILD)
         # Compiled once for all tests; those that compile have a cache of their own.
         os.environ["XDG_CACHE_HOME"] = str(BUILD / "python-cache")
+        # Now, so that no test hears of it.
+        subprocess.run([str(cls.python), "-c", "import torch, fragscope; fragscope.attach()"], check=True,
+                       env={**os.environ, "FRAGSCOPE_RING_DIR": str(cls.folder)}, capture_output=True, timeout=240)
 
     def setUp(self):
         self.rings = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="rings_", dir=self.folder)))

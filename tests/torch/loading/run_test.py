@@ -99,10 +99,12 @@ class NewUser(InstalledTest):
         done = self.run_python(job, **{CUDA: "backend:fragscope"})
         self.assertEqual(done.returncode, 1)
         self.assertIn("OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB.", done.stderr)
-        command = next(line for line in done.stderr.splitlines() if line.startswith("fragscope analyze "))
-        path = command.split()[2]
-        self.assertEqual(command, f"fragscope analyze {path} says why.")
+        ours = next(line for line in done.stderr.splitlines() if line.startswith("fragscope: "))
+        path = ours.partition(" fragscope analyze ")[2].removesuffix(" says why.")
         report = self.analyzed(path)
+        verdict = report["failures"][-1]["verdict"]
+        self.assertEqual(ours, f"fragscope: {verdict['kind']} ({verdict['certainty']}). {verdict['text']} "
+                               f"fragscope analyze {path} says why.")
         self.assertEqual(report["failures"][-1]["request"]["asked_bytes"], 20 << 30)
         self.assertNotEqual(report["failures"][-1]["verdict"]["kind"], "unknown")
         self.check_trust(report, is_attached=False)
