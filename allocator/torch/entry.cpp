@@ -4,11 +4,26 @@
 #include "allocator/torch/dropin/dropin_allocator.hpp"
 #include "allocator/torch/torch_names.hpp"
 
+#include <dlfcn.h>
+
 #include <exception>
 #include <string>
 #include <string_view>
 
 #define FRAGSCOPE_EXPORT __attribute__((visibility("default")))
+
+extern "C" {
+
+/// The PyTorch that this was compiled for, as torch.__version__ has it.
+FRAGSCOPE_EXPORT const char* fragscope_torch_version(void) {
+#ifdef FRAGSCOPE_TORCH_VERSION
+  return FRAGSCOPE_TORCH_VERSION;
+#else
+  return TORCH_VERSION;
+#endif
+}
+
+}  // extern "C"
 
 namespace {
 
@@ -33,18 +48,19 @@ const char* error_of(Body&& body) noexcept {
   }
 }
 
+/// The rules and the trace go by PyTorch's version. Null, or in one line why it cannot be told.
+const char* tell_version(const char* library) {
+  void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return kept(dlerror());
+  using Configure = const char* (*)(const char*, const char*);
+  const auto configure = reinterpret_cast<Configure>(dlsym(handle, "fragscope_configure"));
+  if (configure == nullptr) return "the library has no fragscope_configure";
+  return configure("torch_version", fragscope_torch_version());
+}
+
 }  // namespace
 
 extern "C" {
-
-/// The PyTorch that this was compiled for, as torch.__version__ has it.
-FRAGSCOPE_EXPORT const char* fragscope_torch_version(void) {
-#ifdef FRAGSCOPE_TORCH_VERSION
-  return FRAGSCOPE_TORCH_VERSION;
-#else
-  return TORCH_VERSION;
-#endif
-}
 
 /// Makes PyTorch read its settings now, so that the variable may say something else afterwards.
 /// Null, or what PyTorch does not like about them.
@@ -62,6 +78,7 @@ FRAGSCOPE_EXPORT const char* fragscope_torch_install(const char* library, const 
   return error_of([&]() -> const char* {
     if (library == nullptr || way == nullptr) return "a library and a way are needed";
     const std::string_view wanted = way;
+    if (const char* refusal = tell_version(library)) return refusal;
     if (wanted == "attach") return fragscope::shim::attach(library);
     if (wanted == "dropin") return fragscope::shim::drop_in(library);
     return kept("no such way in");
