@@ -9,10 +9,18 @@
 
 #include <string>
 
+#include <torch/csrc/api/include/torch/version.h>
+
+// 2.6 reads expandable_segments in its header, and there only if it was built with this, as all its
+// builds for CUDA on Linux are.
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 10 && \
+    !defined(PYTORCH_C10_DRIVER_API_SUPPORTED)
+#define PYTORCH_C10_DRIVER_API_SUPPORTED 1
+#endif
+
 #include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
-#include <torch/csrc/api/include/torch/version.h>
 
 /// The interface of 2.15: DeviceAllocator, pools that are handed to emptyCache and snapshot, pools
 /// in trace entries, user metadata. Without it that of 2.6.
