@@ -102,6 +102,7 @@ class Device {
  public:
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
+  virtual ~Device() = default;
 
   /// The stack of the calling thread for a request of `bytes`, if stacks are recorded. It may take
   /// Python's lock. Not noexcept, as an interpreter that ends may end the thread here.
@@ -169,13 +170,13 @@ class Device {
 
  protected:
   Device() = default;
-  ~Device() = default;
 };
 
 class Engine {
  public:
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
+  virtual ~Engine() = default;
 
   /// The device, opened at the first call; null if it cannot be used, see `reason`.
   [[nodiscard]] virtual Device* open(int ordinal) noexcept = 0;
@@ -185,7 +186,6 @@ class Engine {
 
  protected:
   Engine() = default;
-  ~Engine() = default;
 };
 
 }  // namespace fragscope::engine
