@@ -19,57 +19,27 @@ std::size_t division_index(std::size_t size) {
 #if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
 
 using Common = c10::CachingAllocator::AcceleratorAllocatorConfig;
-std::uint64_t max_split_size() {
-  return Common::max_split_size();
-}
 std::uint64_t large_segment_size() {
   return Common::large_segment_size();
-}
-double garbage_collection_threshold() {
-  return Common::garbage_collection_threshold();
-}
-std::uint64_t max_non_split_rounding() {
-  return Common::max_non_split_rounding_size();
 }
 bool expandable_segments() {
   return Common::use_expandable_segments();
 }
-std::uint64_t divisions(std::size_t size) {
-  return Common::roundup_power2_divisions(size);
-}
 bool throw_on_cudamalloc_oom() {
   return caching::CUDAAllocatorConfig::throw_on_cudamalloc_oom();
-}
-std::string text_of_settings() {
-  return c10::CachingAllocator::getAllocatorSettings();
 }
 
 #else
 
 using Common = caching::CUDAAllocatorConfig;
-std::uint64_t max_split_size() {
-  return Common::max_split_size();
-}
 std::uint64_t large_segment_size() {
   return policy::kLargeBuffer;
-}
-double garbage_collection_threshold() {
-  return Common::garbage_collection_threshold();
-}
-std::uint64_t max_non_split_rounding() {
-  return Common::max_non_split_rounding_size();
 }
 bool expandable_segments() {
   return Common::expandable_segments();
 }
-std::uint64_t divisions(std::size_t size) {
-  return Common::roundup_power2_divisions(size);
-}
 bool throw_on_cudamalloc_oom() {
   return false;
-}
-std::string text_of_settings() {
-  return Common::last_allocator_settings();
 }
 
 #endif
@@ -91,13 +61,15 @@ TorchSettings::TorchSettings() {
 }
 
 bool TorchSettings::differs(std::size_t size) const {
-  return seen_.max_split_size.load(kRelaxed) != max_split_size() ||
-         seen_.max_non_split_rounding.load(kRelaxed) != max_non_split_rounding() ||
+  return seen_.max_split_size.load(kRelaxed) != Common::max_split_size() ||
+         seen_.max_non_split_rounding.load(kRelaxed) != Common::max_non_split_rounding_size() ||
          seen_.large_segment_size.load(kRelaxed) != large_segment_size() ||
-         seen_.garbage_collection_threshold.load(kRelaxed) != garbage_collection_threshold() ||
+         seen_.garbage_collection_threshold.load(kRelaxed) !=
+             Common::garbage_collection_threshold() ||
          seen_.expandable_segments.load(kRelaxed) != expandable_segments() ||
          seen_.throw_on_cudamalloc_oom.load(kRelaxed) != throw_on_cudamalloc_oom() ||
-         seen_.roundup_divisions[division_index(size)].load(kRelaxed) != divisions(size);
+         seen_.roundup_divisions[division_index(size)].load(kRelaxed) !=
+             Common::roundup_power2_divisions(size);
 }
 
 engine::Settings TorchSettings::take() {
@@ -105,15 +77,15 @@ engine::Settings TorchSettings::take() {
 #if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
   seen_changes_.store(changes.load(kRelaxed), kRelaxed);
 #endif
-  text = text_of_settings();
+  text = last_settings();
   engine::Settings settings;
   settings.text = text;
   policy::SizeRules& rules = settings.rules;
-  rules.max_split_size = max_split_size();
-  rules.max_non_split_rounding = max_non_split_rounding();
+  rules.max_split_size = Common::max_split_size();
+  rules.max_non_split_rounding = Common::max_non_split_rounding_size();
   rules.large_segment_size = large_segment_size();
   rules.expandable_segments = expandable_segments();
-  settings.garbage_collection_threshold = garbage_collection_threshold();
+  settings.garbage_collection_threshold = Common::garbage_collection_threshold();
   settings.throw_on_cudamalloc_oom = throw_on_cudamalloc_oom();
 #if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
   using Cuda = caching::CUDAAllocatorConfig;
@@ -127,7 +99,7 @@ engine::Settings TorchSettings::take() {
   seen_.expandable_segments.store(rules.expandable_segments, kRelaxed);
   seen_.throw_on_cudamalloc_oom.store(settings.throw_on_cudamalloc_oom, kRelaxed);
   for (std::size_t i = 0; i < rules.roundup_divisions.size(); ++i) {
-    rules.roundup_divisions[i] = divisions(std::size_t{1} << (20 + i));
+    rules.roundup_divisions[i] = Common::roundup_power2_divisions(std::size_t{1} << (20 + i));
     seen_.roundup_divisions[i].store(rules.roundup_divisions[i], kRelaxed);
   }
   return settings;
