@@ -82,3 +82,12 @@ if(fragscope_sanitizers)
     -fsanitize=${joined} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(fragscope_flags INTERFACE -fsanitize=${joined})
 endif()
+
+# The way of a request leads through several libraries: a release build of what is linked with this looks
+# across their borders. Their objects hold ordinary code as well, for programs that are linked without;
+# clang learnt that only with version 17, so it does not take part.
+add_library(fragscope_linked_as_one INTERFACE)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(fragscope_linked_as_one INTERFACE
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-flto=auto;-ffat-lto-objects>)
+endif()

@@ -323,8 +323,7 @@ bool DeviceRecorder::completes_last(RecordKind kind) const {
   }
 }
 
-void DeviceRecorder::write(Record& record) {
-  if (!is_recording()) return;
+void DeviceRecorder::stamp_and_append(Record& record) {
   // The time stamp is most of what a record costs; one call of the policy needs one.
   if (!completes_last(record.kind)) {
     ticks_ = trace::ticks_now(clock_);
@@ -337,6 +336,10 @@ void DeviceRecorder::write(Record& record) {
   record.device = device_;
   if (policy_ != nullptr && policy_->is_capture_underway()) record.flags |= trace::kFlagCapturing;
   writer_.append(record);
+}
+
+void DeviceRecorder::write(Record& record) {
+  if (is_recording()) stamp_and_append(record);
 }
 
 void DeviceRecorder::append(Record& record) {
@@ -360,7 +363,7 @@ void DeviceRecorder::write(RecordKind kind, const policy::Block& block, const Fi
   record.address = fields.address;
   record.size = fields.size;
   record.other = fields.other;
-  write(record);
+  stamp_and_append(record);
 }
 
 void DeviceRecorder::write(RecordKind kind, const Fields& fields) {

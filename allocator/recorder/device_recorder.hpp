@@ -122,7 +122,11 @@ class DeviceRecorder final : public policy::Observer {
 
  private:
   /// Kind, flags, stream and pool.
-  [[nodiscard]] trace::Record record_of(trace::RecordKind kind, const policy::Block& block);
+  [[nodiscard, gnu::always_inline]] inline trace::Record record_of(trace::RecordKind kind,
+                                                                   const policy::Block& block);
+  /// Inlined, so that a record stays in registers on its way into the ring: fields that were just
+  /// stored one by one and are loaded as something wider have to be waited for.
+  [[gnu::always_inline]] inline void stamp_and_append(trace::Record& record);
   /// What the fields mean: `trace::RecordKind`.
   struct Fields {
     std::uint64_t address;
