@@ -47,18 +47,6 @@ std::optional<std::uint64_t> number(std::string_view text) {
   return value;
 }
 
-/// 2.9 and before have other rules than 2.10 and later.
-std::optional<policy::TorchVersion> generation(std::string_view version) {
-  const auto dot = version.find('.');
-  const auto minor_end = version.find_first_not_of("0123456789", dot + 1);
-  const auto major = number(version.substr(0, dot));
-  if (dot == std::string_view::npos || !major) return std::nullopt;
-  const auto minor = number(version.substr(dot + 1, minor_end - dot - 1));
-  if (!minor) return std::nullopt;
-  const bool is_old = *major < 2 || (*major == 2 && *minor < 10);
-  return is_old ? policy::TorchVersion::kTorch26 : policy::TorchVersion::kTorch215;
-}
-
 }  // namespace
 
 LiveOptions& LiveOptions::of_process() {
@@ -92,7 +80,7 @@ std::string LiveOptions::set(std::string_view name, std::string_view value) {
   } else if (name == "conf") {
     recorder.conf = value;
   } else if (name == "torch_version") {
-    const auto found = generation(value);
+    const auto found = policy::torch_version(value);
     if (!found)
       return "torch_version: expected a version such as 2.15.0, got " + std::string(value);
     policy.version = *found;

@@ -40,6 +40,29 @@ void count_sizes(std::uint64_t bytes, std::uint64_t size, const SizeRules& rules
 
 }  // namespace
 
+CachingPolicy::Request CachingPolicy::make_request(std::uint64_t bytes, StreamId stream) {
+  Request request;
+  request.bytes = bytes;
+  request.size = round_size(bytes, options_.conf.rules);
+  count_sizes(bytes, request.size, options_.conf.rules);
+  request.device_allocation = device_allocation(request.size, options_.conf.rules);
+  request.stream = stream;
+  request.pool = &pool_for(size_class(request.size), stream);
+  const PrivatePool* owner = request.pool->owner();
+  request.expandable = options_.conf.rules.expandable_segments;
+  if (request.expandable && owner != nullptr && owner->source != nullptr) {
+    count_rule(Rule::kNotExpandable);
+    request.expandable = false;
+  }
+  return request;
+}
+
+bool CachingPolicy::could_serve(std::uint64_t bytes, StreamId stream) {
+  if (bytes >= kTooLarge) return false;
+  if (!is_capturing()) process_events();
+  return find_free(make_request(bytes, stream)) != nullptr;
+}
+
 Block* CachingPolicy::allocate(std::uint64_t bytes, StreamId stream) {
   if (bytes >= kTooLarge) {
     count_rule(Rule::kBeyondAnExbibyte);
@@ -55,20 +78,7 @@ Block* CachingPolicy::allocate(std::uint64_t bytes, StreamId stream) {
     process_events();
   }
 
-  Request request;
-  request.bytes = bytes;
-  request.size = round_size(bytes, options_.conf.rules);
-  count_sizes(bytes, request.size, options_.conf.rules);
-  request.device_allocation = device_allocation(request.size, options_.conf.rules);
-  request.stream = stream;
-  request.pool = &pool_for(size_class(request.size), stream);
-  const PrivatePool* owner = request.pool->owner();
-  request.expandable = options_.conf.rules.expandable_segments;
-  if (request.expandable && owner != nullptr && owner->source != nullptr) {
-    count_rule(Rule::kNotExpandable);
-    request.expandable = false;
-  }
-
+  Request request = make_request(bytes, stream);
   Block* block = find_free(request);
   if (block == nullptr && reclaim_ && reclaim_()) block = find_free(request);
   if (block == nullptr) block = serve_miss(request);
@@ -211,13 +221,7 @@ Block& CachingPolicy::hand_out(Block& found, const Request& request, bool splits
   block->requested_size = request.bytes;
   handed_out_.emplace(block->address, block);
 
-  const SizeClass size_class = pool.size_class();
-  statistics_.allocation.add(size_class, 1);
-  statistics_.allocated_bytes.add(size_class, block->size);
-  statistics_.active.add(size_class, 1);
-  statistics_.active_bytes.add(size_class, block->size);
-  statistics_.requested_bytes.add(size_class, request.bytes);
-  if (block->size >= options_.conf.rules.max_split_size) statistics_.oversize_allocations.add(1);
+  count_handed_out(*block);
   if (observer_ != nullptr) observer_->on_alloc(*block);
   return *block;
 }
@@ -501,6 +505,16 @@ void CachingPolicy::count_held(const Block& block, std::int64_t bytes) {
     owner->held_bytes += static_cast<std::uint64_t>(bytes);
     statistics_.reserved_bytes_by_pool[owner->id].change(size_class, bytes);
   }
+}
+
+void CachingPolicy::count_handed_out(const Block& block) {
+  const SizeClass size_class = block.pool->size_class();
+  statistics_.allocation.add(size_class, 1);
+  statistics_.allocated_bytes.add(size_class, block.size);
+  statistics_.active.add(size_class, 1);
+  statistics_.active_bytes.add(size_class, block.size);
+  statistics_.requested_bytes.add(size_class, block.requested_size);
+  if (block.size >= options_.conf.rules.max_split_size) statistics_.oversize_allocations.add(1);
 }
 
 // Free pieces of expandable segments do not count: their pages can go back.

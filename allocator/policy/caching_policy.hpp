@@ -13,6 +13,7 @@
 #include "allocator/policy/conf/allocator_conf.hpp"
 #include "allocator/policy/conf/torch_version.hpp"
 #include "allocator/policy/device/device_memory.hpp"
+#include "allocator/policy/inspect/heap_image.hpp"
 #include "allocator/policy/inspect/pool_state.hpp"
 #include "allocator/policy/size_rules.hpp"
 #include "allocator/policy/statistics.hpp"
@@ -79,10 +80,17 @@ class CachingPolicy {
   CachingPolicy& operator=(const CachingPolicy&) = delete;
   ~CachingPolicy() = default;
 
+  /// Takes over a heap that exists already; for a policy that has none yet. The device and the
+  /// observer hear nothing of it.
+  void adopt(const HeapImage& image);
+
   /// A block of at least `bytes` (not 0) for work on `stream`; null if there is none, see
   /// `failure`. Cost: a best-fit lookup, logarithmic in the free blocks of the pool; no heap
   /// allocation where a free block serves the request.
   [[nodiscard]] Block* allocate(std::uint64_t bytes, StreamId stream);
+  /// Whether a free block would serve such a request, so that the device would not be asked. What
+  /// other streams are done with by now is free afterwards, as it would be.
+  [[nodiscard]] bool could_serve(std::uint64_t bytes, StreamId stream);
   /// Why the last `allocate` that gave null did.
   [[nodiscard]] const AllocationFailure& failure() const { return failure_; }
 
@@ -194,6 +202,7 @@ class CachingPolicy {
   };
 
   // Finding a block.
+  [[nodiscard]] Request make_request(std::uint64_t bytes, StreamId stream);
   [[nodiscard]] BlockPool& pool_for(SizeClass size_class, StreamId stream);
   [[nodiscard]] PrivatePool* find_pool(PoolId id);
   [[nodiscard]] PrivatePool* private_pool_for(StreamId stream);
@@ -251,6 +260,10 @@ class CachingPolicy {
   [[nodiscard]] Block& make_like(const Block& block, Address address, std::uint64_t size);
 
   [[nodiscard]] DeviceMemory& source_of(const BlockPool& pool);
+  void adopt(const ImageSegment& segment);
+  void adopt(Block& block, const ImageBlock& state);
+
+  void count_handed_out(const Block& block);
   void count_held(const Block& block, std::int64_t bytes);
   void count_inactive(const Block& block, std::int64_t blocks, std::int64_t bytes);
 

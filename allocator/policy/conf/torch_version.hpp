@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 namespace fragscope::policy {
 
@@ -11,5 +13,8 @@ enum class TorchVersion : std::uint8_t {
   kTorch26,   ///< 2.6 to 2.9
   kTorch215,  ///< 2.10 to 2.15
 };
+
+/// Of a text that begins with a version, such as "2.15.0+cu130"; none if it does not.
+[[nodiscard]] std::optional<TorchVersion> torch_version(std::string_view text);
 
 }  // namespace fragscope::policy

@@ -363,13 +363,10 @@ void TraceHistory::visit_states_until(
     std::uint64_t to = std::max<std::uint64_t>(static_cast<std::uint64_t>(target), 0);
     if (target == end_event()) to = last_known();
     FRAGSCOPE_CHECK(is_known_before(static_cast<EventIndex>(to)));
-    const auto later = std::ranges::upper_bound(starts_, to, {}, &Start::known_from);
-    const Start start = *std::prev(later);
+    const Start& start = start_before(to);
     // Going on from where the last state was made may be the shorter way.
     if (!has_begun || start.record >= at) {
-      heap = new_heap();
-      heap.use_settings(start.settings);
-      if (start.known_from == 0) heap.begin_empty();
+      heap = heap_at(start);
       at = start.record;
       has_begun = true;
     }
@@ -378,6 +375,36 @@ void TraceHistory::visit_states_until(
     HeapState state = heap.state(names_);
     if (!use(target, state)) return;
   }
+}
+
+const TraceHistory::Start& TraceHistory::start_before(std::uint64_t record) const {
+  return *std::prev(std::ranges::upper_bound(starts_, record, {}, &Start::known_from));
+}
+
+RecordedHeap TraceHistory::heap_at(const Start& start) const {
+  RecordedHeap heap = new_heap();
+  heap.use_settings(start.settings);
+  if (start.known_from == 0) heap.begin_empty();
+  return heap;
+}
+
+TraceHistory::Stretch TraceHistory::last_stretch() const {
+  const std::uint64_t end = last_known();
+  std::uint64_t begin = starts_.front().known_from;
+  for (const Dark& dark : dark_) {
+    if (dark.end <= end) begin = std::max(begin, dark.end);
+  }
+  return {static_cast<EventIndex>(begin), static_cast<EventIndex>(end)};
+}
+
+void TraceHistory::visit_records(const Stretch& stretch,
+                                 const std::function<void(const Record&)>& visit) const {
+  const auto begin = static_cast<std::uint64_t>(stretch.begin);
+  const Start& start = start_before(begin);
+  RecordedHeap heap = heap_at(start);
+  move(heap, start.record, begin);
+  heap.listen(visit);
+  move(heap, begin, static_cast<std::uint64_t>(stretch.end));
 }
 
 void TraceHistory::move(RecordedHeap& heap, std::uint64_t from, std::uint64_t to) const {

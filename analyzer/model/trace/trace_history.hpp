@@ -43,6 +43,21 @@ class TraceHistory final : public History {
   void visit_states_until(std::span<const EventIndex> targets,
                           const std::function<bool(EventIndex, HeapState&)>& use) const override;
 
+  /// The last stretch of records without a break: the heap is known before `begin` and everything
+  /// up to `end` is there.
+  struct Stretch {
+    EventIndex begin = 0;
+    EventIndex end = 0;
+  };
+  [[nodiscard]] Stretch last_stretch() const;
+  /// Calls `visit` with the records of the stretch, each completed, and with those that were
+  /// derived (`RecordedHeap::listen`).
+  void visit_records(const Stretch& stretch,
+                     const std::function<void(const trace::Record&)>& visit) const;
+  [[nodiscard]] const trace::Header& header() const { return reader_->header(); }
+  [[nodiscard]] const trace::Table& table() const { return reader_->table(); }
+  [[nodiscard]] const TraceNames& names() const { return names_; }
+
  private:
   /// Where a walk can begin, and from which record on the heap is known then.
   struct Start {
@@ -79,6 +94,9 @@ class TraceHistory final : public History {
   /// The last record before which the heap is known.
   [[nodiscard]] std::uint64_t last_known() const;
   [[nodiscard]] RecordedHeap new_heap() const;
+  /// The last place where a walk can begin that knows the heap before this record.
+  [[nodiscard]] const Start& start_before(std::uint64_t record) const;
+  [[nodiscard]] RecordedHeap heap_at(const Start& start) const;
   [[nodiscard]] bool is_native() const;
   /// Moves the heap, which stands before record `from`, to before record `to`.
   void move(RecordedHeap& heap, std::uint64_t from, std::uint64_t to) const;

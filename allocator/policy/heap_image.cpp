@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Taking over a heap that exists already.
+#include "allocator/policy/inspect/heap_image.hpp"
+
+#include "allocator/policy/caching_policy.hpp"
+#include "trace/check.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace fragscope::policy {
+
+void CachingPolicy::adopt(const HeapImage& image) {
+  FRAGSCOPE_CHECK(block_count() == 0);
+  for (const ImageSegment& segment : image.segments)
+    adopt(segment);
+}
+
+void CachingPolicy::adopt(const ImageSegment& segment) {
+  BlockPool* pool = segment.size_class == SizeClass::kSmall ? &small_ : &large_;
+  if (segment.pool != PoolId{}) {
+    if (find_pool(segment.pool) == nullptr) create_pool(segment.pool);
+    pool = &find_pool(segment.pool)->of(segment.size_class);
+  }
+  ExpandableSegment* expandable = nullptr;
+  if (segment.page_size > 0) {
+    expandable = expandable_.emplace_back(std::make_unique<ExpandableSegment>()).get();
+    expandable->base = segment.address;
+    expandable->size = segment.size;
+    expandable->page_size = segment.page_size;
+  }
+
+  Block* last = nullptr;
+  const auto append = [&](Address address, std::uint64_t size) -> Block& {
+    Block& block = store_.make();
+    block.address = address;
+    block.size = size;
+    block.stream = segment.stream;
+    block.pool = pool;
+    block.expandable = expandable;
+    if (options_.version != TorchVersion::kTorch26) block.segment_number = segments_made_;
+    if (last != nullptr) insert_after(*last, block);
+    last = &block;
+    return block;
+  };
+  const auto append_unmapped = [&](Address begin, Address end) {
+    if (begin >= end) return;
+    Block& block = append(begin, end - begin);
+    block.mapped = false;
+    pool->insert_unmapped(block);
+  };
+
+  Address covered = segment.address;
+  for (const ImageBlock& state : segment.blocks) {
+    FRAGSCOPE_CHECK(state.address >= covered && (expandable || state.address == covered));
+    append_unmapped(covered, state.address);
+    adopt(append(state.address, state.size), state);
+    covered = state.address + state.size;
+  }
+  const Address end = segment.address + segment.size;
+  FRAGSCOPE_CHECK(covered <= end && (expandable != nullptr || covered == end));
+  append_unmapped(covered, end);
+  ++segments_made_;
+  if (expandable != nullptr) return;
+  statistics_.segment.add(segment.size_class, 1);
+  if (segment.size >= options_.conf.rules.max_split_size) statistics_.oversize_segments.add(1);
+  for (Block* block = last; block != nullptr; block = block->prev) {
+    if (block->is_free() && block->is_split()) {
+      count_inactive(*block, 1, static_cast<std::int64_t>(block->size));
+    }
+  }
+}
+
+void CachingPolicy::adopt(Block& block, const ImageBlock& state) {
+  if (block.expandable != nullptr) block.expandable->mapped_bytes += block.size;
+  count_held(block, static_cast<std::int64_t>(block.size));
+  if (!state.is_allocated) {
+    block.pool->insert_free(block);
+    return;
+  }
+  block.allocated = true;
+  block.requested_size = state.requested_size;
+  handed_out_.emplace(block.address, &block);
+  count_handed_out(block);
+}
+
+}  // namespace fragscope::policy

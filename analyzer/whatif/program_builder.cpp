@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/whatif/program_builder.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace fragscope::whatif {
+namespace {
+
+/// Stands for streams that used a block and are not named: one for each slot, so that none waits
+/// for another.
+policy::StreamId unnamed_stream(std::uint32_t slot) {
+  return kUnnamedStream - 1 - slot;
+}
+
+/// The address space of an expandable segment, as far as its mapped ranges show it.
+policy::ImageSegment* space_of(std::vector<policy::ImageSegment>& segments,
+                               const model::HeapSegment& range,
+                               policy::Address base) {
+  for (policy::ImageSegment& segment : segments) {
+    if (segment.page_size > 0 && segment.address == base &&
+        segment.stream == static_cast<policy::StreamId>(range.home.stream)) {
+      return &segment;
+    }
+  }
+  return nullptr;
+}
+
+/// The start of the address space that the range lies in: the last that begins at it or before it.
+policy::Address base_of(const model::HeapState& heap, const model::HeapSegment& range) {
+  policy::Address base = range.address;
+  for (const model::ExpandableStart& start : heap.expandable_starts) {
+    const bool is_nearer = base == range.address || start.address > base;
+    if (start.address < range.address && start.home == range.home && is_nearer) {
+      base = start.address;
+    }
+  }
+  return base;
+}
+
+}  // namespace
+
+// --- The heap at the beginning. ------------------------------------------------------------------
+
+void ProgramBuilder::begin_with(const model::HeapState& heap,
+                                std::span<const model::PoolId> pools,
+                                const policy::SizeRules& rules) {
+  const std::uint64_t total = program_.total_bytes();
+  auto& segments = program_.start.segments;
+  std::vector<std::pair<policy::Address, std::uint32_t>> pending;
+  for (const model::HeapSegment& range : heap.segments) {
+    const bool expandable = range.home.expandable;
+    const policy::Address base = expandable ? base_of(heap, range) : range.address;
+    policy::ImageSegment* segment = expandable ? space_of(segments, range, base) : nullptr;
+    if (segment == nullptr) {
+      segment = &segments.emplace_back();
+      segment->address = base;
+      segment->page_size = expandable ? policy::page_size(range.home.size_class, rules) : 0;
+      segment->stream = static_cast<policy::StreamId>(range.home.stream);
+      const model::PoolId& pool = pools[model::index_of(range.home.pool)];
+      segment->pool = {pool.first, pool.second};
+      segment->size_class = range.home.size_class;
+    }
+    segment->size = range.address + range.size_bytes - base;
+    if (expandable) {
+      // An eighth more than the device has, unless options said otherwise.
+      const std::uint64_t space = policy::round_up(total + total / 8, segment->page_size);
+      segment->size = std::max(segment->size, space);
+    }
+    for (const model::HeapBlock& block : heap.blocks_of(range)) {
+      const bool is_free = block.state == model::BlockState::kFree;
+      segment->blocks.push_back(
+          {block.address, block.size_bytes, is_free ? 0 : block.requested_bytes, !is_free});
+      if (is_free) continue;
+      const std::uint32_t slot = take_slot();
+      known_[block.address] = {slot, block.state == model::BlockState::kPending};
+      if (block.state == model::BlockState::kPending) pending.emplace_back(block.address, slot);
+    }
+  }
+  for (const policy::ImageSegment& segment : segments) {
+    for (const policy::ImageBlock& block : segment.blocks) {
+      if (block.is_allocated) program_.start_slots.push_back(known_[block.address].slot);
+    }
+  }
+  for (const auto& [address, slot] : pending) {
+    Op& use = add(OpKind::kRecordStream);
+    use.slot = slot;
+    use.stream = stream_index(unnamed_stream(slot));
+    add(OpKind::kFree).slot = slot;
+  }
+}
+
+// --- Requests and frees. -------------------------------------------------------------------------
+
+Op& ProgramBuilder::add(OpKind kind) {
+  Op& op = program_.ops.emplace_back();
+  op.kind = kind;
+  op.event = event_;
+  program_.addresses.push_back(0);
+  return op;
+}
+
+std::uint32_t ProgramBuilder::take_slot() {
+  if (spare_slots_.empty()) return program_.slot_count++;
+  const std::uint32_t slot = spare_slots_.back();
+  spare_slots_.pop_back();
+  return slot;
+}
+
+std::uint16_t ProgramBuilder::pool_index(policy::PoolId pool) {
+  const auto found = std::ranges::find(program_.pools, pool);
+  if (found != program_.pools.end()) {
+    return static_cast<std::uint16_t>(found - program_.pools.begin());
+  }
+  program_.pools.push_back(pool);
+  pool_is_released_.push_back(false);
+  return static_cast<std::uint16_t>(program_.pools.size() - 1);
+}
+
+std::uint32_t ProgramBuilder::stream_index(policy::StreamId stream) {
+  if (stream == 0) return 0;
+  const auto next = static_cast<std::uint32_t>(program_.streams.size());
+  const auto [found, is_new] = streams_.try_emplace(stream, next);
+  if (is_new) program_.streams.push_back(stream);
+  return found->second;
+}
+
+std::size_t ProgramBuilder::request(std::uint64_t bytes, const Home& home, bool failed) {
+  // Whatever only went back did not serve this request; a refused one may have emptied the cache.
+  if (group_gives_back_ && !group_gets_ && !failed) end_group();
+  // A refused request has waited for all that was pending before it gave up.
+  add_completions(failed ? late_slots_ : completed_slots_);
+  note_kind_of_segments(home.pool);
+  give_group_to_next_op(true);
+  const std::uint16_t pool = pool_index(home.pool);
+  pool_is_released_[pool] = false;
+  const std::uint32_t stream = stream_index(home.stream);
+  const std::size_t index = program_.ops.size();
+  Op& op = add(OpKind::kAllocate);
+  op.failed = failed;
+  op.bytes = bytes;
+  op.pool = pool;
+  op.stream = stream;
+  is_in_miss_ = false;
+  add_completions(late_slots_);
+  add_completions(completed_slots_);
+  return index;
+}
+
+void ProgramBuilder::allocate(policy::Address address, std::uint64_t bytes, const Home& home) {
+  if (known_.contains(address)) forget(address);  // Its free is missing.
+  const std::size_t op = request(bytes, home, false);
+  const std::uint32_t slot = take_slot();
+  known_[address] = {slot, false};
+  program_.ops[op].slot = slot;
+  program_.addresses[op] = address;
+}
+
+void ProgramBuilder::fail(std::uint64_t bytes, const Home& home) {
+  static_cast<void>(request(bytes, home, true));
+}
+
+void ProgramBuilder::free(policy::Address address) {
+  end_group();
+  add_completions(completed_slots_);
+  const auto known = known_.find(address);
+  if (known == known_.end() || known->second.is_freed) {
+    ++unknown_frees_;
+    return;
+  }
+  known->second.is_freed = true;
+  add(OpKind::kFree).slot = known->second.slot;
+}
+
+void ProgramBuilder::record_stream(policy::Address address, policy::StreamId stream) {
+  end_group();
+  add_completions(completed_slots_);
+  const auto known = known_.find(address);
+  if (known == known_.end() || known->second.is_freed) return;
+  const std::uint32_t slot = known->second.slot;
+  const std::uint32_t index =
+      stream_index(stream == kUnnamedStream ? unnamed_stream(slot) : stream);
+  Op& op = add(OpKind::kRecordStream);
+  op.slot = slot;
+  op.stream = index;
+}
+
+void ProgramBuilder::complete(policy::Address address) {
+  const auto known = known_.find(address);
+  if (known == known_.end() || !known->second.is_freed) return;
+  const std::uint32_t slot = known->second.slot;
+  const bool is_at_once = !program_.ops.empty() && program_.ops.back().kind == OpKind::kFree &&
+                          program_.ops.back().slot == slot && group_.empty();
+  known_.erase(known);
+  // A slot whose end is still to be told is not used again before that.
+  if (is_at_once) {
+    spare_slots_.push_back(slot);
+  } else if (is_in_miss_ || group_gives_back_) {
+    late_slots_.push_back(slot);
+  } else {
+    completed_slots_.push_back(slot);
+  }
+}
+
+void ProgramBuilder::forget(policy::Address address) {
+  free(address);
+  complete(address);
+}
+
+void ProgramBuilder::add_completions(std::vector<std::uint32_t>& slots) {
+  for (const std::uint32_t slot : slots)
+    add(OpKind::kComplete).slot = slot;
+  spare_slots_.insert(spare_slots_.end(), slots.begin(), slots.end());
+  slots.clear();
+}
+
+// --- The driver. ---------------------------------------------------------------------------------
+
+void ProgramBuilder::device_call(DeviceCall::Kind kind,
+                                 policy::Address address,
+                                 std::uint64_t size,
+                                 policy::Address base,
+                                 policy::PoolId pool) {
+  group_.push_back({kind, 0, address, size, base});
+  if (kind == DeviceCall::Kind::kAllocate || kind == DeviceCall::Kind::kMap) {
+    group_gets_ = true;
+    return;
+  }
+  group_gives_back_ = true;
+  // A release waits for what is pending first.
+  late_slots_.insert(late_slots_.end(), completed_slots_.begin(), completed_slots_.end());
+  completed_slots_.clear();
+  const std::uint16_t from = pool_index(pool);
+  if (from != 0 && std::ranges::count(group_pools_, from) == 0) group_pools_.push_back(from);
+}
+
+void ProgramBuilder::cache_released() {
+  if (is_in_miss_) return;
+  // The driver gave some before the cache was released: that cannot be.
+  if (group_gets_) return;
+  add_completions(completed_slots_);
+  give_group_to_next_op(false);
+  add(OpKind::kEmptyCache);
+  add_completions(late_slots_);
+}
+
+// Something else than a request comes: what went back did so by itself.
+void ProgramBuilder::end_group() {
+  if (group_gives_back_ && !group_gets_ && !is_in_miss_) cache_released();
+}
+
+void ProgramBuilder::give_group_to_next_op(bool is_of_request) {
+  for (const std::uint16_t pool : std::exchange(group_pools_, {})) {
+    if (pool_is_released_[pool]) continue;
+    pool_is_released_[pool] = true;
+    add(OpKind::kReleasePool).pool = pool;
+  }
+  const auto gives_back = [](const DeviceCall& call) {
+    return call.kind == DeviceCall::Kind::kFree || call.kind == DeviceCall::Kind::kUnmap;
+  };
+  const auto is_own = std::ranges::find_if_not(group_, gives_back);
+  const bool is_unclear = is_of_request && !is_in_miss_ && is_own != group_.begin();
+  if (is_unclear) add(OpKind::kRelease);
+  for (auto call = group_.begin(); call != group_.end(); ++call) {
+    const bool is_of_release = is_unclear && call < is_own;
+    call->op = static_cast<std::uint32_t>(program_.ops.size()) - (is_of_release ? 1 : 0);
+    program_.device_calls.push_back(*call);
+  }
+  group_.clear();
+  group_gives_back_ = group_gets_ = false;
+}
+
+// The option may be changed at any time, and a snapshot shows it at the end alone. A pool with an
+// allocator of its own has plain segments all the same.
+void ProgramBuilder::note_kind_of_segments(policy::PoolId pool) {
+  for (const DeviceCall& call : group_) {
+    const bool is_page = call.kind == DeviceCall::Kind::kMap;
+    if (!is_page && call.kind != DeviceCall::Kind::kAllocate) continue;
+    if (is_page == is_expandable_ || (!is_page && pool != policy::PoolId{})) return;
+    is_expandable_ = is_page;
+    add(OpKind::kExpandable).bytes = is_page ? 1 : 0;
+    return;
+  }
+}
+
+// --- Everything else. ----------------------------------------------------------------------------
+
+void ProgramBuilder::limit(std::uint64_t bytes) {
+  end_group();
+  add(OpKind::kLimit).bytes = bytes;
+}
+
+void ProgramBuilder::settings(std::string text) {
+  end_group();
+  add(OpKind::kSettings).bytes = program_.texts.size();
+  program_.texts.push_back(std::move(text));
+}
+
+void ProgramBuilder::capture(bool begins) {
+  if (begins == is_capturing_) return;
+  is_capturing_ = begins;
+  end_group();
+  add_completions(completed_slots_);
+  add(OpKind::kCapture).bytes = begins ? 1 : 0;
+}
+
+void ProgramBuilder::mark(std::string text, std::uint16_t kind) {
+  end_group();
+  Op& op = add(OpKind::kMark);
+  op.bytes = program_.texts.size();
+  op.pool = kind;
+  program_.texts.push_back(std::move(text));
+}
+
+Program ProgramBuilder::finish() {
+  end_group();
+  add_completions(completed_slots_);
+  return std::move(program_);
+}
+
+}  // namespace fragscope::whatif

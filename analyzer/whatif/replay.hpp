@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a program through the policy, op by op, over whatever device stands behind it. An op costs
+// what the policy costs, and a look-up by slot. Not thread-safe; several may run side by side over
+// one program.
+#pragma once
+
+#include "allocator/policy/caching_policy.hpp"
+#include "analyzer/whatif/program.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fragscope::whatif {
+
+/// Streams are done with a block when the program says so (`OpKind::kComplete`), or when they are
+/// waited for.
+class ProgramStreams final : public policy::StreamEvents {
+ public:
+  /// What is recorded from here on belongs to the block in this slot.
+  void use(std::uint32_t slot) { current_ = slot; }
+  void complete(std::uint32_t slot) { done_[slot] = true; }
+  void capture(bool is_underway) { is_capturing_ = is_underway; }
+  void make_room(std::uint32_t slots) { done_.resize(slots, true); }
+
+  [[nodiscard]] policy::EventId record(policy::StreamId /*stream*/) override {
+    done_[current_] = false;
+    return current_;
+  }
+  [[nodiscard]] bool is_done(policy::EventId event) override { return done_[event]; }
+  void wait(policy::EventId event) override { done_[event] = true; }
+  [[nodiscard]] bool is_capturing() const override { return is_capturing_; }
+  [[nodiscard]] std::optional<std::vector<policy::CaptureNode>> capture_ends(
+      policy::StreamId /*stream*/) const override {
+    return std::nullopt;
+  }
+  [[nodiscard]] bool precede(const std::vector<policy::CaptureNode>& /*nodes*/,
+                             policy::StreamId /*stream*/) const override {
+    return false;
+  }
+
+ private:
+  std::uint32_t current_ = 0;
+  std::vector<bool> done_;
+  bool is_capturing_ = false;
+};
+
+class Replay {
+ public:
+  /// What the settings of a run are: the program's own, or others.
+  struct Settings {
+    policy::PolicyOptions policy;
+    std::optional<std::uint64_t> limit_bytes;
+    /// Whether the program's own changes of options and of its limit count.
+    bool follows_program = true;
+  };
+  [[nodiscard]] static Settings settings_of(const Program& program);
+
+  /// All but the settings outlive this.
+  Replay(const Program& program,
+         const Settings& settings,
+         policy::DeviceMemory& device,
+         policy::Observer* observer = nullptr);
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+  ~Replay() = default;
+
+  /// What is wrong with options that the program set, in PyTorch's words; empty: nothing.
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+  /// What became of an op: for kAllocate the address, 0 if it was refused; else 0. What a request
+  /// gets that was refused in the recording is given back at once.
+  policy::Address run(const Op& op);
+
+  /// Whether the cache, as it is now, could serve this request.
+  [[nodiscard]] bool could_serve(const Op& op);
+
+  [[nodiscard]] const policy::CachingPolicy& policy() const { return policy_; }
+  /// Whether the slot holds a block of this run.
+  [[nodiscard]] bool holds(std::uint32_t slot) const { return addresses_[slot] != 0; }
+
+ private:
+  policy::Address allocate(const Op& op);
+  void free(const Op& op);
+  void route_to(std::uint16_t pool);
+  void leave_pool();
+  void apply_settings(const std::string& text);
+  void set_expandable(bool is_expandable);
+  void capture(bool begins);
+  void begin();
+
+  const Program& program_;
+  Settings settings_;
+  std::string problem_;
+  ProgramStreams streams_;
+  policy::CachingPolicy policy_;
+  std::vector<policy::Address> addresses_;  // by slot; 0: nothing
+  std::vector<bool> pool_is_known_;
+  std::uint16_t routed_to_ = 0;
+};
+
+}  // namespace fragscope::whatif
