@@ -30,7 +30,8 @@ using policy::StreamId;
 struct Settings {
   policy::SizeRules rules;
   double garbage_collection_threshold = 0;
-  double per_process_memory_fraction = 1;  ///< Only throw_on_cudamalloc_oom goes by it.
+  /// A limit at the start; from then on only throw_on_cudamalloc_oom goes by it.
+  double per_process_memory_fraction = 1;
   bool graph_capture_record_stream_reuse = false;
   bool throw_on_cudamalloc_oom = false;
   std::string_view text;  ///< The string that was read last; only for the call.

@@ -20,7 +20,11 @@ CachingPolicy::CachingPolicy(DeviceMemory& memory,
     : memory_(memory)
     , events_(events)
     , options_(std::move(options))
-    , observer_(observer) {}
+    , observer_(observer) {
+  // The option counts at the start alone; later it is the call of the same name that does.
+  const double fraction = options_.conf.per_process_memory_fraction;
+  if (fraction < 1) set_memory_fraction(fraction);
+}
 
 // --- Handing out. --------------------------------------------------------------------------------
 

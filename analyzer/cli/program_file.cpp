@@ -9,9 +9,9 @@
 #include "analyzer/model/timeline.hpp"
 #include "analyzer/model/trace/trace_history.hpp"
 #include "analyzer/report/frame_text.hpp"
-#include "analyzer/whatif/program_of_snapshot.hpp"
-#include "analyzer/whatif/program_of_trace.hpp"
-#include "analyzer/whatif/settle.hpp"
+#include "analyzer/whatif/program/program_of_snapshot.hpp"
+#include "analyzer/whatif/program/program_of_trace.hpp"
+#include "analyzer/whatif/recorded/settle.hpp"
 #include "trace/file/trace_reader.hpp"
 
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 
 #include "analyzer/model/history.hpp"
 #include "analyzer/recording/recording.hpp"
-#include "analyzer/whatif/program.hpp"
+#include "analyzer/whatif/program/program.hpp"
 #include "trace/result.hpp"
 
 #include <cstdint>

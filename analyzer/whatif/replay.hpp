@@ -5,9 +5,10 @@
 #pragma once
 
 #include "allocator/policy/caching_policy.hpp"
-#include "analyzer/whatif/program.hpp"
+#include "analyzer/whatif/program/program.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,6 +46,9 @@ class ProgramStreams final : public policy::StreamEvents {
   std::vector<bool> done_;
   bool is_capturing_ = false;
 };
+
+/// Told how far a run has come, in ops.
+using Tick = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 class Replay {
  public:

@@ -17,13 +17,13 @@ std::optional<Address> SimulatedDevice::place(std::uint64_t size) {
   Address at = base_;
   Address hole_end = base_ + kAddressSpace;
   for (const auto& [start, length] : ranges_) {
-    if (start - at >= size) {
+    if (start >= at && start - at >= size) {
       hole_end = start;
       break;
     }
-    at = round_up(start + length, kRoundLarge);
+    at = std::max(at, round_up(start + length, kRoundLarge));
   }
-  if (hole_end - at < size) return std::nullopt;
+  if (at >= hole_end || hole_end - at < size) return std::nullopt;
   ranges_.emplace(at, size);
   return at;
 }
@@ -81,8 +81,13 @@ void SimulatedDevice::release(Address address, std::uint64_t /*size*/) {
 }
 
 Capacity SimulatedDevice::capacity() const {
-  const std::uint64_t left = total_bytes_ - used_bytes_;
+  const std::uint64_t left = total_bytes_ - std::min(total_bytes_, used_bytes_);
   return {left - std::min(left, outside_bytes_), total_bytes_};
+}
+
+void SimulatedDevice::hold(Address address, std::uint64_t size, std::uint64_t memory_bytes) {
+  FRAGSCOPE_CHECK(ranges_.emplace(address, size).second);
+  used_bytes_ += memory_bytes;
 }
 
 void SimulatedDevice::set_outside_bytes(std::uint64_t bytes) {

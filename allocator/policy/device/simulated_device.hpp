@@ -77,6 +77,9 @@ class SimulatedDevice final : public DeviceMemory {
   void fail(Fault kind, std::uint64_t nth, bool onward);
   void clear_faults() { faults_ = {}; }
 
+  /// A segment, or address space with so much memory behind it, that this device's user has
+  /// already.
+  void hold(Address address, std::uint64_t size, std::uint64_t memory_bytes);
   /// Memory that others hold. What this device's user has already stays his.
   void set_outside_bytes(std::uint64_t bytes);
   [[nodiscard]] std::uint64_t used_bytes() const { return used_bytes_; }

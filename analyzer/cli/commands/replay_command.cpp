@@ -1,58 +1,207 @@
 // SPDX-License-Identifier: Apache-2.0
-// `fragscope replay`: the recorded requests, run again through the allocator's rules.
+// `fragscope replay`: the recorded requests, run again through the allocator's rules, as they were
+// and under other settings.
 #include "analyzer/cli/commands/commands.hpp"
 #include "analyzer/cli/output.hpp"
 #include "analyzer/cli/program_file.hpp"
 #include "analyzer/cli/progress.hpp"
-#include "analyzer/whatif/verify.hpp"
+#include "analyzer/recording/byte_size.hpp"
+#include "analyzer/report/whatif/replay_report.hpp"
+#include "analyzer/whatif/recorded/verify.hpp"
+#include "analyzer/whatif/variant.hpp"
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace fragscope::cli {
 namespace {
+
+constexpr int kDiffers = 10;
+constexpr int kFails = 11;
 
 struct ReplayArguments {
   std::string file;
   std::optional<std::int32_t> device;
   bool verify = false;
+  std::vector<std::string> conf;
+  std::string memory;
+  std::string limit;
+  std::vector<std::string> outside;
+  std::string policy;
+  bool json = false;
+  bool redact = false;
+  bool exit_code = false;
+  std::string color = "auto";
 };
 
-int run_replay(const ReplayArguments& arguments) {
+Error usage(std::string message) {
+  Error error;
+  error.code = ErrorCode::kUsage;
+  error.message = std::move(message);
+  return error;
+}
+
+/// A size option; none where it was not given.
+Result<std::optional<std::uint64_t>> size_of(std::string_view option, const std::string& text) {
+  if (text.empty()) return std::optional<std::uint64_t>{};
+  const Result<std::uint64_t> size = model::parse_bytes(text);
+  if (size) return std::optional(*size);
+  return tl::unexpected<Error>(usage(fmt::format("{}: {}", option, size.error().message)));
+}
+
+/// "2GiB" or "2GiB@EVENT".
+Result<whatif::OutsideChange> outside_of(const std::string& text) {
+  whatif::OutsideChange change{model::kBeforeFirst, 0};
+  const auto at = text.find('@');
+  const Result<std::uint64_t> size = model::parse_bytes(std::string_view(text).substr(0, at));
+  bool is_good = size.has_value();
+  if (is_good) change.bytes = *size;
+  if (at != std::string::npos) {
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data() + at + 1, end, change.event);
+    is_good = is_good && error == std::errc{} && stop == end && change.event >= 0;
+  }
+  if (is_good) return change;
+  return tl::unexpected<Error>(
+      usage(fmt::format("--outside {}: expected SIZE or SIZE@EVENT, as 2GiB@1000", text)));
+}
+
+/// The recorded settings with what the options change of device, limit and version.
+Result<whatif::Variant> base_of(const whatif::Program& program, const ReplayArguments& arguments) {
+  const auto memory = size_of("--memory", arguments.memory);
+  if (!memory) return tl::unexpected<Error>(memory.error());
+  const auto limit = size_of("--limit", arguments.limit);
+  if (!limit) return tl::unexpected<Error>(limit.error());
+  std::optional<whatif::Variant> base = whatif::recorded_variant(program);
+  if (!base && !*memory) {
+    return failure(ErrorCode::kUsage,
+                   "the recording does not show how much memory the device has: --memory SIZE "
+                   "says it");
+  }
+  if (!base) base = whatif::recorded_variant_on(program, **memory);
+  if (*memory) {
+    base->name = "recorded settings";
+    base->device_bytes = **memory;
+    base->outside_bytes = 0;
+  }
+  if (*limit) base->limit_bytes = *limit;
+  if (!arguments.policy.empty()) {
+    base->name = "rules of PyTorch " + arguments.policy;
+    base->options.version = *policy::torch_version(arguments.policy);
+  }
+  for (const std::string& text : arguments.outside) {
+    const Result<whatif::OutsideChange> change = outside_of(text);
+    if (!change) return tl::unexpected<Error>(change.error());
+    base->outside_changes.push_back(*change);
+  }
+  return *base;
+}
+
+Result<std::vector<whatif::Variant>> variants_of(const whatif::Program& program,
+                                                 const ReplayArguments& arguments) {
+  const Result<whatif::Variant> base = base_of(program, arguments);
+  if (!base) return tl::unexpected<Error>(base.error());
+  std::vector<whatif::Variant> variants{*base};
+  for (const std::string& conf : arguments.conf) {
+    Result<whatif::Variant> variant = whatif::with_options(*base, conf);
+    if (!variant) return tl::unexpected<Error>(variant.error());
+    variants.push_back(std::move(*variant));
+  }
+  return variants;
+}
+
+bool asks_for_more(const ReplayArguments& arguments) {
+  return !arguments.conf.empty() || !arguments.memory.empty() || !arguments.limit.empty() ||
+         !arguments.outside.empty() || !arguments.policy.empty();
+}
+
+Result<int> replay_file(const ReplayArguments& arguments) {
   const Result<ProgramFile> file = read_program(arguments.file, arguments.device);
-  if (!file) {
-    Error error = file.error();
-    error.source = arguments.file;
+  if (!file) return tl::unexpected<Error>(file.error());
+  report::ReplayReport report{file->recording, file->program, file->device, {}, {}, {}};
+  const bool tries = !arguments.verify || asks_for_more(arguments);
+  Result<std::vector<whatif::Variant>> variants;
+  if (tries) variants = variants_of(file->program, arguments);
+  if (!variants && asks_for_more(arguments)) return tl::unexpected<Error>(variants.error());
+  if (!variants) report.no_trial_reason = variants.error().message;
+
+  {
+    Progress bar("replaying");
+    const auto tick = [&bar](std::uint64_t done, std::uint64_t total) { bar.show(done, total); };
+    report.verification = whatif::verify(file->program, tick);
+    if (tries && variants) {
+      report.trials = whatif::try_all(file->program, std::move(*variants), tick);
+    }
+  }
+  const std::string path = arguments.redact ? "(masked)" : arguments.file;
+  if (arguments.json) {
+    fmt::print("{}\n", report::replay_json(report, {path, FRAGSCOPE_VERSION}));
+  } else {
+    const report::Paint paint(wants_colour(arguments.color));
+    fmt::print("{}", report::replay_text(report, path, paint));
+  }
+  if (!arguments.exit_code) return kDone;
+  if (report.verification.first) return kDiffers;
+  const bool fails = !report.trials.empty() && report.trials.front().outcome.first_failure;
+  return fails ? kFails : kDone;
+}
+
+int run_replay(const ReplayArguments& arguments) {
+  const Result<int> done = replay_file(arguments);
+  if (!done) {
+    Error error = done.error();
+    if (error.code != ErrorCode::kUsage) error.source = arguments.file;
     return complain(error);
   }
-  const auto v = whatif::verify(file->program);
-  fmt::print("{} {} ops, {} agreed, {} requests {} refusals\n",
-             arguments.file,
-             file->program.ops.size(),
-             v.agreed,
-             v.requests,
-             v.refusals);
-  for (auto& d : file->program.doubts)
-    fmt::print("doubt: {}\n", d);
-  if (v.first)
-    fmt::print(
-        "event {}: {}\n", file->program.event_of(file->program.ops[v.first->op]), v.first->what);
-  return kDone;
+  return std::fflush(stdout) == 0 ? *done : kFailed;
 }
 
 }  // namespace
 
 void add_replay_command(CLI::App& app, std::function<int()>& run) {
   auto arguments = std::make_shared<ReplayArguments>();
-  CLI::App* command = app.add_subcommand("replay", "x");
-  command->add_option("FILE", arguments->file, "A trace, a ring, or a snapshot with history")
+  CLI::App* command = app.add_subcommand(
+      "replay",
+      "Run recorded requests again through the allocator's rules: as they were, to prove the "
+      "recording, and under other settings");
+  command
+      ->add_option("FILE",
+                   arguments->file,
+                   "A trace, a ring or a snapshot with history; - is standard input")
       ->required();
+  command->add_flag("--verify", arguments->verify, "Only compare with what was recorded");
+  command
+      ->add_option("--conf",
+                   arguments->conf,
+                   "Try this option string in place of the recorded one, as "
+                   "expandable_segments:True; may be given several times")
+      ->allow_extra_args(false);
+  command->add_option("--memory", arguments->memory, "SIZE of the device's memory");
+  command->add_option("--limit", arguments->limit, "SIZE that this process may hold");
+  command
+      ->add_option("--outside",
+                   arguments->outside,
+                   "SIZE that others hold, or SIZE@EVENT: from that event on; may be given "
+                   "several times")
+      ->allow_extra_args(false);
+  command->add_option("--policy", arguments->policy, "Whose rules: of PyTorch 2.6 or 2.15")
+      ->check(CLI::IsMember({"2.6", "2.15"}));
   command->add_option(
       "--device", arguments->device, "Ordinal of the device; needed where several are");
+  command->add_flag("--json", arguments->json, "One JSON object");
+  command->add_flag("--redact", arguments->redact, "Mask the file's name");
+  command->add_option("--color", arguments->color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  command->add_flag("--exit-code",
+                    arguments->exit_code,
+                    "Exit by the result: 10 decided otherwise than recorded, 11 no variant fits");
   command->callback([arguments, &run] { run = [arguments] { return run_replay(*arguments); }; });
 }
 

@@ -11,6 +11,7 @@ import tempfile
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -78,6 +79,12 @@ class Attach(unittest.TestCase):
         ring, = [each for each in self.rings() if each["device"] == device]
         return json.loads(fragscope("analyze", "--json", ring["path"]))
 
+    def assert_replays(self, path):
+        """The rules, asked what the job asked, decide as it was recorded."""
+        replay = json.loads(fragscope("replay", "--verify", "--json", path))
+        self.assertTrue(replay["verification"]["verified"], replay)
+        self.assertEqual(replay["verification"]["agreed"], replay["verification"]["operations"])
+
     def assert_same(self, name, *arguments):
         """Attached or not, the job sees the same; gives what it saw."""
         native = self.run_program(name, "native", *arguments)
@@ -100,6 +107,7 @@ class Attach(unittest.TestCase):
         self.assertEqual(mine["contradictions"], [])
         for key in READ_BY_BOTH:
             self.assertEqual(mine["heap"][key], shown["end"][key], key)
+        self.assert_replays(report["input"]["path"])
         segments = [part for part in said["segments"] if part[0] == device]
         self.assertEqual(shown["end"]["segments"], len(segments))
         self.assertEqual(shown["end"]["blocks"], sum(len(part[-1]) for part in segments))
@@ -145,6 +153,13 @@ class Attach(unittest.TestCase):
         report = self.assert_trace_agrees(self.assert_same("settings"),
                                           signals={"settings-changed"})
         self.assertIn("settings-changed", {each["signal"] for each in report["trust"]})
+
+    @unittest.skipIf(support.version() < (2, 10), "the option is newer than this PyTorch")
+    def test_a_fraction_in_the_settings(self):
+        with mock.patch.dict(os.environ, PYTORCH_CUDA_ALLOC_CONF="per_process_memory_fraction:0.5"):
+            said = self.assert_same("fraction")
+        self.assertIn("out of memory", said["outcome"])
+        self.assertEqual(self.report()["failures"][0]["verdict"]["kind"], "limit")
 
     def test_threads(self):
         self.assert_trace_agrees(self.run_program("threads", self.way), peaks=False,

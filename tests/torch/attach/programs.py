@@ -156,6 +156,17 @@ def run_settings():
     say()
 
 
+def run_fraction():
+    """Half of the card, by the environment's settings."""
+    held = [support.allocate(10 << 30)]
+    try:
+        held.append(support.allocate(3 << 30))
+        outcome = "served"
+    except torch.OutOfMemoryError as error:
+        outcome = str(error).splitlines()[0]
+    say(outcome=outcome, fraction=torch.cuda.get_per_process_memory_fraction(), held=len(held))
+
+
 def run_threads():
     """Threads that take turns at random, on one device."""
     kept = []

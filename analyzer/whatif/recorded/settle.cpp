@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/whatif/settle.hpp"
+#include "analyzer/whatif/recorded/settle.hpp"
 
-#include "analyzer/whatif/recorded_device.hpp"
+#include "analyzer/whatif/recorded/recorded_device.hpp"
 #include "analyzer/whatif/replay.hpp"
 
 #include <fmt/format.h>

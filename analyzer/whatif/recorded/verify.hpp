@@ -3,11 +3,11 @@
 // same segments, the same refusals. What makes a verdict proven instead of plausible.
 #pragma once
 
-#include "analyzer/whatif/program.hpp"
+#include "analyzer/whatif/program/program.hpp"
+#include "analyzer/whatif/replay.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -25,8 +25,6 @@ struct Verification {
   std::uint64_t requests = 0;
   std::uint64_t refusals = 0;
 };
-
-using Tick = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 /// Stops at the first difference. Cost: that of the ops. Memory: the heap's.
 [[nodiscard]] Verification verify(const Program& program, const Tick& tick = {});

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "allocator/policy/device/device_memory.hpp"
-#include "analyzer/whatif/program.hpp"
+#include "analyzer/whatif/program/program.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/whatif/recorded_device.hpp"
+#include "analyzer/whatif/recorded/recorded_device.hpp"
 
 #include "analyzer/recording/byte_size.hpp"
 

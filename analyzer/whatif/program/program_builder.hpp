@@ -5,7 +5,7 @@
 #pragma once
 
 #include "analyzer/model/heap_state.hpp"
-#include "analyzer/whatif/program.hpp"
+#include "analyzer/whatif/program/program.hpp"
 
 #include <absl/container/flat_hash_map.h>
 

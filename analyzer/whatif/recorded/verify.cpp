@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/whatif/verify.hpp"
+#include "analyzer/whatif/recorded/verify.hpp"
 
 #include "analyzer/recording/byte_size.hpp"
-#include "analyzer/whatif/recorded_device.hpp"
+#include "analyzer/whatif/recorded/recorded_device.hpp"
 #include "analyzer/whatif/replay.hpp"
 
 #include <fmt/format.h>

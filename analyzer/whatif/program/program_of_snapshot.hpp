@@ -7,7 +7,7 @@
 #include "analyzer/model/rounding_rule.hpp"
 #include "analyzer/model/timeline.hpp"
 #include "analyzer/recording/recording.hpp"
-#include "analyzer/whatif/program.hpp"
+#include "analyzer/whatif/program/program.hpp"
 #include "trace/result.hpp"
 
 namespace fragscope::whatif {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/whatif/program_of_trace.hpp"
+#include "analyzer/whatif/program/program_of_trace.hpp"
 
-#include "analyzer/whatif/program_builder.hpp"
+#include "analyzer/whatif/program/program_builder.hpp"
 #include "trace/format/header_text.hpp"
 
 #include <fmt/format.h>

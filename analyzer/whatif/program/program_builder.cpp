@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/whatif/program_builder.hpp"
+#include "analyzer/whatif/program/program_builder.hpp"
 
 #include <algorithm>
 #include <utility>

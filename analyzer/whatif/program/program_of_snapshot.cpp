@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/whatif/program_of_snapshot.hpp"
+#include "analyzer/whatif/program/program_of_snapshot.hpp"
 
-#include "analyzer/whatif/program_builder.hpp"
+#include "analyzer/whatif/program/program_builder.hpp"
 
 #include <fmt/format.h>
 
@@ -35,6 +35,8 @@ class SnapshotReading {
     program.conf.rules = recording_.settings.rules;
     program.device_bytes = recording_.settings.device_total_bytes.value_or(0);
     program.limit_bytes = recording_.settings.limit_bytes;
+    const double fraction = recording_.settings.memory_fraction.value_or(1);
+    if (program.device_bytes > 0) program.conf.per_process_memory_fraction = fraction;
     take_beginning();
     builder_.set_expandable(recording_.settings.rules.expandable_segments);
     const auto events = timeline_.events();
@@ -53,6 +55,8 @@ class SnapshotReading {
     timeline_.visit_states_until(target, [this](model::EventIndex, model::HeapState& heap) {
       for (const model::HeapBlock& block : heap.blocks)
         bounded_blocks_ += block.slack_bytes > 0 ? 1 : 0;
+      for (const model::HeapSegment& segment : heap.segments)
+        held_bytes_ += segment.size_bytes;
       has_beginning_ = !heap.segments.empty();
       unplaced_blocks_ = heap.unplaced_count;
       builder_.begin_with(heap, recording_.pools, recording_.settings.rules);
@@ -99,6 +103,7 @@ class SnapshotReading {
       case Action::kFreeCompleted:
         return builder_.complete(event.address);
       case Action::kOom:
+        if (event.has_address) builder_.program().available_bytes = held_bytes_ + event.address;
         return builder_.fail(event.size_bytes, home);
       case Action::kSegmentAlloc:
         return take_device_call(DeviceCall::Kind::kAllocate, event, home);
@@ -118,6 +123,8 @@ class SnapshotReading {
   void take_device_call(DeviceCall::Kind kind,
                         const Event& event,
                         const ProgramBuilder::Home& home) {
+    const bool gets = kind == DeviceCall::Kind::kAllocate || kind == DeviceCall::Kind::kMap;
+    held_bytes_ = gets ? held_bytes_ + event.size_bytes : held_bytes_ - event.size_bytes;
     builder_.device_call(kind, event.address, event.size_bytes, 0, home.pool);
   }
 
@@ -138,6 +145,7 @@ class SnapshotReading {
   const model::Recording& recording_;
   const model::Timeline& timeline_;
   ProgramBuilder builder_;
+  std::uint64_t held_bytes_ = 0;
   std::uint64_t bounded_blocks_ = 0;
   std::uint64_t unplaced_blocks_ = 0;
   bool has_beginning_ = false;

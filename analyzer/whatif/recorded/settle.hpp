@@ -4,7 +4,7 @@
 // refused within the capture of a graph.
 #pragma once
 
-#include "analyzer/whatif/program.hpp"
+#include "analyzer/whatif/program/program.hpp"
 
 namespace fragscope::whatif {
 

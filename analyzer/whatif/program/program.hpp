@@ -69,6 +69,9 @@ struct Program {
   /// moment if there was none; none: never seen.
   std::optional<std::uint64_t> outside_bytes;
 
+  /// What this allocator could hold at the last failure: what it held and what was free beside it.
+  std::optional<std::uint64_t> available_bytes;
+
   policy::HeapImage start;
   std::vector<std::uint32_t> start_slots;  ///< Of the blocks handed out in it, in its order.
   std::uint32_t slot_count = 0;

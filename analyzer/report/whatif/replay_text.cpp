@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/recording/byte_size.hpp"
+#include "analyzer/report/frame_text.hpp"
+#include "analyzer/report/whatif/replay_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace fragscope::report {
+namespace {
+
+using model::show_bytes;
+using model::show_count;
+using whatif::Op;
+using whatif::OpKind;
+using whatif::Trial;
+
+constexpr std::size_t kContextOps = 5;
+
+std::string_view name_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::kAllocate:
+      return "allocate";
+    case OpKind::kFree:
+      return "free";
+    case OpKind::kRecordStream:
+      return "use on another stream";
+    case OpKind::kComplete:
+      return "other streams are done";
+    case OpKind::kEmptyCache:
+      return "empty the cache";
+    case OpKind::kRelease:
+      return "memory goes back for the next request";
+    case OpKind::kReleasePool:
+      return "nobody uses the pool any more";
+    case OpKind::kLimit:
+      return "set the limit";
+    case OpKind::kSettings:
+      return "set options";
+    case OpKind::kExpandable:
+      return "expandable segments on or off";
+    case OpKind::kCapture:
+      return "graph capture begins or ends";
+    case OpKind::kMark:
+      return "mark";
+  }
+  return "?";
+}
+
+std::string version_text(policy::TorchVersion version) {
+  return version == policy::TorchVersion::kTorch26 ? "PyTorch 2.6 to 2.9"
+                                                   : "PyTorch 2.10 and later";
+}
+
+class TextWriter {
+ public:
+  TextWriter(const ReplayReport& report, const Paint& paint)
+      : report_(report)
+      , program_(report.program)
+      , paint_(paint) {}
+
+  [[nodiscard]] std::string write(const std::string& path) {
+    out_ += fmt::format("{}  ({}, {}, device {})\n\n",
+                        paint_(Tone::kTitle, printable(path)),
+                        report_.recording.kind,
+                        printable(report_.recording.writer),
+                        report_.device);
+    write_verification();
+    write_doubts();
+    write_trials();
+    return std::move(out_);
+  }
+
+ private:
+  void write_verification() {
+    const whatif::Verification& found = report_.verification;
+    const std::string counts = fmt::format("{} requests, {} of them refused, {} operations in all",
+                                           show_count(found.requests),
+                                           show_count(found.refusals),
+                                           show_count(program_.ops.size()));
+    if (!found.first) {
+      out_ += paint_(Tone::kGood, "verified") +
+              fmt::format(": the rules of {} decide all of it as recorded: {}.\n",
+                          version_text(program_.version),
+                          counts);
+      return;
+    }
+    const Op& op = program_.ops[found.first->op];
+    out_ += paint_(Tone::kBad, "differs") +
+            fmt::format(" at event {}, after {} of {} operations, from the rules of {}:\n",
+                        program_.event_of(op),
+                        show_count(found.agreed),
+                        show_count(program_.ops.size()),
+                        version_text(program_.version));
+    out_ += wrapped(found.first->what + ".", kTextWidth, 2);
+    out_ += "  before it:\n";
+    const std::size_t first = found.first->op - std::min(found.first->op, kContextOps);
+    for (std::size_t i = first; i < found.first->op; ++i)
+      out_ += "    " + describe(program_, program_.ops[i]) + "\n";
+  }
+
+  void write_doubts() {
+    if (!report_.verification.problem.empty()) {
+      out_ += wrapped("the program sets options that these rules do not take: " +
+                          printable(report_.verification.problem),
+                      kTextWidth,
+                      2);
+    }
+    for (const std::string& doubt : program_.doubts)
+      out_ += wrapped("not in the recording: " + doubt, kTextWidth, 2);
+  }
+
+  void write_trials() {
+    if (!report_.no_trial_reason.empty()) {
+      out_ += "\n" + wrapped(report_.no_trial_reason, kTextWidth, 0);
+    }
+    if (report_.trials.empty()) return;
+    Table table;
+    table.add({left("settings"),
+               left("outcome"),
+               right("reserved at most"),
+               right("allocated at most"),
+               right("driver calls")});
+    for (const Trial& trial : report_.trials)
+      table.add(row_of(trial));
+    out_ += "\n" + table.text(paint_);
+    for (const Trial& trial : report_.trials)
+      write_details(trial);
+  }
+
+  [[nodiscard]] std::vector<Cell> row_of(const Trial& trial) const {
+    const whatif::Outcome& outcome = trial.outcome;
+    const Cell result =
+        outcome.first_failure
+            ? left(fmt::format("fails at event {}",
+                               program_.event_of(program_.ops[outcome.first_failure->op])),
+                   Tone::kBad)
+            : left("fits", Tone::kGood);
+    return {left(printable(trial.variant.name)),
+            result,
+            right(show_bytes(outcome.peak_reserved_bytes)),
+            right(show_bytes(outcome.peak_allocated_bytes)),
+            right(show_count(outcome.driver_allocations + outcome.driver_frees))};
+  }
+
+  void write_details(const Trial& trial) {
+    const whatif::Outcome& outcome = trial.outcome;
+    out_ += "\n" + paint_(Tone::kTitle, printable(trial.variant.name)) +
+            fmt::format(", {} on a device of {}{}{}\n",
+                        version_text(trial.variant.options.version),
+                        show_bytes(trial.variant.device_bytes),
+                        outside_text(trial.variant),
+                        limit_text(trial.variant));
+    out_ += fmt::format(
+        "  reserved at most {} bytes, allocated at most {} bytes (layers: the second lies within "
+        "the first)\n",
+        show_count(outcome.peak_reserved_bytes),
+        show_count(outcome.peak_allocated_bytes));
+    const model::Gap& gap = trial.peak.gap;
+    out_ += fmt::format(
+        "  gap at the most allocated moment: rounding {}, pending {}, releasable {}, stuck {}\n",
+        gap.rounding_bytes ? show_bytes(*gap.rounding_bytes) : "not known",
+        show_bytes(gap.pending_bytes),
+        show_bytes(gap.releasable_bytes),
+        show_bytes(gap.stuck_bytes));
+    out_ +=
+        fmt::format("  driver: {} times asked for memory, {} times given some back; {} retries\n",
+                    show_count(outcome.driver_allocations),
+                    show_count(outcome.driver_frees),
+                    show_count(outcome.retries));
+    if (outcome.first_failure) write_failure(outcome);
+    if (outcome.served_refusals > 0) {
+      out_ += wrapped(fmt::format("serves {} requests that were refused in the recording; what the "
+                                  "program would have done then is not known",
+                                  show_count(outcome.served_refusals)),
+                      kTextWidth,
+                      2);
+    }
+  }
+
+  [[nodiscard]] static std::string outside_text(const whatif::Variant& variant) {
+    std::string text;
+    if (variant.outside_bytes > 0) {
+      text = fmt::format(", {} of it used by others", show_bytes(variant.outside_bytes));
+    }
+    for (const whatif::OutsideChange& change : variant.outside_changes)
+      text += fmt::format(", {} from event {} on", show_bytes(change.bytes), change.event);
+    return text;
+  }
+  [[nodiscard]] static std::string limit_text(const whatif::Variant& variant) {
+    return variant.limit_bytes ? fmt::format(", limit {}", show_bytes(*variant.limit_bytes)) : "";
+  }
+
+  void write_failure(const whatif::Outcome& outcome) {
+    const whatif::FailedOp& failed = *outcome.first_failure;
+    const verdict::Verdict& verdict = failed.verdict;
+    out_ += wrapped(fmt::format("a request of {} bytes is refused: {} ({}). {}",
+                                show_count(failed.bytes),
+                                verdict::to_string(verdict.kind),
+                                verdict::to_string(verdict.certainty),
+                                verdict.text),
+                    kTextWidth,
+                    2);
+    if (outcome.is_cut_short) {
+      out_ += "  it was served in the recording: the program would have ended here\n";
+    }
+  }
+
+  const ReplayReport& report_;
+  const whatif::Program& program_;
+  const Paint& paint_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string describe(const whatif::Program& program, const Op& op) {
+  std::string line = fmt::format("event {}: {}", program.event_of(op), name_of(op.kind));
+  if (op.kind == OpKind::kAllocate) {
+    line += fmt::format(" {} bytes on stream {:#x}{}",
+                        show_count(op.bytes),
+                        program.streams[op.stream],
+                        op.failed ? ", refused" : "");
+    const policy::PoolId& pool = program.pools[op.pool];
+    if (op.pool != 0) line += fmt::format(", pool ({},{})", pool.first, pool.second);
+  }
+  return line;
+}
+
+std::string replay_text(const ReplayReport& report, const std::string& path, const Paint& paint) {
+  return TextWriter(report, paint).write(path);
+}
+
+}  // namespace fragscope::report
