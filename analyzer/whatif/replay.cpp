@@ -5,6 +5,22 @@
 
 namespace fragscope::whatif {
 
+policy::EventId ProgramStreams::record(policy::StreamId id) {
+  Stream& stream = streams_[id];
+  const policy::EventId event = events_.size();
+  events_.push_back({&stream, ++stream.recorded});
+  events_of_slot_[current_].push_back(event);
+  return event;
+}
+
+void ProgramStreams::complete(std::uint32_t slot) {
+  const auto events = events_of_slot_.find(slot);
+  if (events == events_of_slot_.end()) return;
+  for (const policy::EventId event : events->second)
+    events_[event].finish();
+  events_of_slot_.erase(events);
+}
+
 Replay::Settings Replay::settings_of(const Program& program) {
   return {{program.version, program.conf}, program.limit_bytes, true};
 }
@@ -18,7 +34,6 @@ Replay::Replay(const Program& program,
     , policy_(device, streams_, settings.policy)
     , addresses_(program.slot_count, 0)
     , pool_is_known_(program.pools.size(), false) {
-  streams_.make_room(program.slot_count);
   policy_.adopt(program.start);
   begin();
   policy_.set_observer(observer);

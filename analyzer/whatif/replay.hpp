@@ -7,8 +7,12 @@
 #include "allocator/policy/caching_policy.hpp"
 #include "analyzer/whatif/program/program.hpp"
 
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,21 +20,17 @@
 namespace fragscope::whatif {
 
 /// Streams are done with a block when the program says so (`OpKind::kComplete`), or when they are
-/// waited for.
+/// waited for; and with everything that stood on them before.
 class ProgramStreams final : public policy::StreamEvents {
  public:
   /// What is recorded from here on belongs to the block in this slot.
   void use(std::uint32_t slot) { current_ = slot; }
-  void complete(std::uint32_t slot) { done_[slot] = true; }
+  void complete(std::uint32_t slot);
   void capture(bool is_underway) { is_capturing_ = is_underway; }
-  void make_room(std::uint32_t slots) { done_.resize(slots, true); }
 
-  [[nodiscard]] policy::EventId record(policy::StreamId /*stream*/) override {
-    done_[current_] = false;
-    return current_;
-  }
-  [[nodiscard]] bool is_done(policy::EventId event) override { return done_[event]; }
-  void wait(policy::EventId event) override { done_[event] = true; }
+  [[nodiscard]] policy::EventId record(policy::StreamId stream) override;
+  [[nodiscard]] bool is_done(policy::EventId event) override { return events_[event].is_done(); }
+  void wait(policy::EventId event) override { events_[event].finish(); }
   [[nodiscard]] bool is_capturing() const override { return is_capturing_; }
   [[nodiscard]] std::optional<std::vector<policy::CaptureNode>> capture_ends(
       policy::StreamId /*stream*/) const override {
@@ -42,8 +42,21 @@ class ProgramStreams final : public policy::StreamEvents {
   }
 
  private:
+  struct Stream {
+    std::uint64_t recorded = 0;  ///< Events so far,
+    std::uint64_t done = 0;      ///< of which so many have passed.
+  };
+  struct Event {
+    Stream* stream = nullptr;
+    std::uint64_t number = 0;
+    [[nodiscard]] bool is_done() const { return number <= stream->done; }
+    void finish() const { stream->done = std::max(stream->done, number); }
+  };
+
   std::uint32_t current_ = 0;
-  std::vector<bool> done_;
+  std::map<policy::StreamId, Stream> streams_;
+  std::vector<Event> events_;
+  absl::flat_hash_map<std::uint32_t, std::vector<policy::EventId>> events_of_slot_;
   bool is_capturing_ = false;
 };
 

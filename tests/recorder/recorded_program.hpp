@@ -8,6 +8,7 @@
 #include "allocator/policy/device/simulated_device.hpp"
 #include "allocator/policy/inspect/snapshot.hpp"
 #include "allocator/recorder/process_recorder.hpp"
+#include "trace/check.hpp"
 
 #include <cstdint>
 #include <random>
@@ -24,12 +25,14 @@ struct RingSize {
   std::uint64_t table_bytes = std::uint64_t{1} << 16;
 };
 
-inline RecorderOptions recorder_options(const std::string& directory, RingSize size = {}) {
+inline RecorderOptions recorder_options(const std::string& directory,
+                                        RingSize size = {},
+                                        const std::string& conf = "expandable_segments:False") {
   RecorderOptions options;
   options.directory = directory;
   options.record_capacity = size.records;
+  options.conf = conf;
   options.table_bytes = size.table_bytes;
-  options.conf = "expandable_segments:False";
   options.command = "python train.py";
   options.library_version = "0.0";
   options.torch_version = "2.15";
@@ -41,9 +44,11 @@ class RecordedProgram {
   /// The ring lies in `directory`.
   RecordedProgram(std::uint32_t seed, const std::string& directory, RingSize size = {})
       : draw_(seed)
-      , options_(some_options())
+      , max_split_mb_(20 + pick(240))
+      , conf_(some_conf())
+      , options_(options_of(conf_))
       , device_((256 + pick(1024)) * kMiB)
-      , recorders_(recorder_options(directory, size))
+      , recorders_(recorder_options(directory, size, conf_))
       , recorder_(recorders_.of({0, {}, "Simulated", device_.capacity().total_bytes}))
       , policy_(device_, streams_, options_, recorder_) {
     if (recorder_ != nullptr) recorder_->watch(&policy_);
@@ -98,10 +103,17 @@ class RecordedProgram {
  private:
   std::uint64_t pick(std::uint64_t count) { return draw_() % count; }
 
-  policy::PolicyOptions some_options() {
+  /// Below 100 MiB oversize rules are in force.
+  std::string some_conf() {
+    std::string conf = pick(2) == 0 ? "expandable_segments:True" : "expandable_segments:False";
+    if (max_split_mb_ < 100) conf += ",max_split_size_mb:" + std::to_string(max_split_mb_);
+    return conf;
+  }
+
+  static policy::PolicyOptions options_of(const std::string& conf) {
     policy::PolicyOptions options;
-    options.conf.rules.expandable_segments = pick(2) == 0;
-    if (pick(3) == 0) options.conf.rules.max_split_size = (20 + pick(80)) * kMiB;
+    const auto error = policy::apply_conf(conf, options.version, options.conf);
+    FRAGSCOPE_CHECK(!error);
     return options;
   }
 
@@ -126,8 +138,10 @@ class RecordedProgram {
   }
 
   void change_settings() {
-    options_.conf.rules.expandable_segments = pick(2) == 0;
+    conf_ = some_conf();
+    options_ = options_of(conf_);
     policy_.set_options(options_);
+    if (recorder_ != nullptr) recorder_->settings(conf_);
     const bool is_limited = pick(2) == 0;
     policy_.set_limit(is_limited ? std::optional((128 + pick(512)) * kMiB) : std::nullopt);
     device_.set_outside_bytes(pick(200) * kMiB);
@@ -148,6 +162,8 @@ class RecordedProgram {
   }
 
   std::mt19937_64 draw_;
+  std::uint64_t max_split_mb_;
+  std::string conf_;
   policy::PolicyOptions options_;
   policy::SimulatedDevice device_;
   policy::SimulatedStreams streams_;

@@ -73,8 +73,9 @@ void ProgramBuilder::begin_with(const model::HeapState& heap,
           {block.address, block.size_bytes, is_free ? 0 : block.requested_bytes, !is_free});
       if (is_free) continue;
       const std::uint32_t slot = take_slot();
-      known_[block.address] = {slot, block.state == model::BlockState::kPending};
-      if (block.state == model::BlockState::kPending) pending.emplace_back(block.address, slot);
+      const bool is_pending = block.state == model::BlockState::kPending;
+      known_[block.address] = {slot, is_pending, is_pending};
+      if (is_pending) pending.emplace_back(block.address, slot);
     }
   }
   for (const policy::ImageSegment& segment : segments) {
@@ -148,10 +149,10 @@ std::size_t ProgramBuilder::request(std::uint64_t bytes, const Home& home, bool 
 }
 
 void ProgramBuilder::allocate(policy::Address address, std::uint64_t bytes, const Home& home) {
-  if (known_.contains(address)) forget(address);  // Its free is missing.
+  if (known_.contains(address)) forget(address);
   const std::size_t op = request(bytes, home, false);
   const std::uint32_t slot = take_slot();
-  known_[address] = {slot, false};
+  known_[address] = {slot, false, false};
   program_.ops[op].slot = slot;
   program_.addresses[op] = address;
 }
@@ -177,6 +178,7 @@ void ProgramBuilder::record_stream(policy::Address address, policy::StreamId str
   add_completions(completed_slots_);
   const auto known = known_.find(address);
   if (known == known_.end() || known->second.is_freed) return;
+  known->second.was_used = true;
   const std::uint32_t slot = known->second.slot;
   const std::uint32_t index =
       stream_index(stream == kUnnamedStream ? unnamed_stream(slot) : stream);
@@ -189,8 +191,7 @@ void ProgramBuilder::complete(policy::Address address) {
   const auto known = known_.find(address);
   if (known == known_.end() || !known->second.is_freed) return;
   const std::uint32_t slot = known->second.slot;
-  const bool is_at_once = !program_.ops.empty() && program_.ops.back().kind == OpKind::kFree &&
-                          program_.ops.back().slot == slot && group_.empty();
+  const bool is_at_once = !known->second.was_used;
   known_.erase(known);
   // A slot whose end is still to be told is not used again before that.
   if (is_at_once) {
@@ -202,8 +203,9 @@ void ProgramBuilder::complete(policy::Address address) {
   }
 }
 
+// What is handed out again was free, whatever the recording leaves out.
 void ProgramBuilder::forget(policy::Address address) {
-  free(address);
+  if (!known_[address].is_freed) free(address);
   complete(address);
 }
 

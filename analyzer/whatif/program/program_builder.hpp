@@ -69,6 +69,7 @@ class ProgramBuilder {
   struct Known {
     std::uint32_t slot = 0;
     bool is_freed = false;
+    bool was_used = false;  ///< On another stream: its free waits.
   };
 
   Op& add(OpKind kind);

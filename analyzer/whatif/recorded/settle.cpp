@@ -47,7 +47,8 @@ bool would_act(const policy::CachingPolicy& policy, const Refusal& refusal) {
 /// The option at the end of a snapshot may have been set just before a request that it explains.
 bool explains(bool is_expandable, Replay& replay, const Op& op) {
   const bool is_set = replay.policy().options().conf.rules.expandable_segments;
-  return is_set != is_expandable && replay.could_serve(op);
+  // Asked in any case: what streams are done with is free from then on, as before any request.
+  return replay.could_serve(op) && is_set != is_expandable;
 }
 
 void insert(Program& program, std::size_t at, const Op& op) {

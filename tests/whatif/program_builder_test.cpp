@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// What events become: which op went to the driver, who gave memory back, when a slot is free again.
+#include "analyzer/whatif/program/program_builder.hpp"
+
+#include "analyzer/whatif/recorded/settle.hpp"
+#include "analyzer/whatif/recorded/verify.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace fragscope::whatif::test {
+namespace {
+
+using policy::kGiB;
+using policy::kMiB;
+using ::testing::ElementsAre;
+using Kind = DeviceCall::Kind;
+
+std::vector<OpKind> kinds(const Program& program) {
+  std::vector<OpKind> list;
+  for (const Op& op : program.ops)
+    list.push_back(op.kind);
+  return list;
+}
+
+class ProgramBuilderTest : public ::testing::Test {
+ protected:
+  void get_segment(policy::Address address, std::uint64_t size) {
+    builder_.device_call(Kind::kAllocate, address, size, 0, {});
+  }
+  void give_segment(policy::Address address, std::uint64_t size) {
+    builder_.device_call(Kind::kFree, address, size, 0, {});
+  }
+  void allocate(policy::Address address, std::uint64_t size) {
+    builder_.allocate(address, size, {});
+  }
+  void free_at_once(policy::Address address) {
+    builder_.free(address);
+    builder_.complete(address);
+  }
+  /// One block of its own segment, given back to the cache.
+  void cache(policy::Address address, std::uint64_t size) {
+    get_segment(address, size);
+    allocate(address, size);
+    free_at_once(address);
+  }
+  [[nodiscard]] Program finish() {
+    Program program = builder_.finish();
+    settle(program);
+    return program;
+  }
+
+  ProgramBuilder builder_;
+};
+
+TEST_F(ProgramBuilderTest, SlotsAreUsedAgain) {
+  cache(kGiB, 100 * kMiB);
+  allocate(kGiB, 100 * kMiB);
+  const Program program = finish();
+  EXPECT_EQ(program.slot_count, 1U);
+  EXPECT_THAT(kinds(program), ElementsAre(OpKind::kAllocate, OpKind::kFree, OpKind::kAllocate));
+  EXPECT_FALSE(verify(program).first);
+}
+
+TEST_F(ProgramBuilderTest, ASlotWhoseFreeIsPendingIsNotUsedAgain) {
+  get_segment(kGiB, 100 * kMiB);
+  allocate(kGiB, 100 * kMiB);
+  builder_.record_stream(kGiB, 7);
+  builder_.free(kGiB);
+  get_segment(2 * kGiB, 100 * kMiB);
+  allocate(2 * kGiB, 100 * kMiB);
+  builder_.complete(kGiB);
+  allocate(kGiB, 100 * kMiB);
+  const Program program = finish();
+  EXPECT_EQ(program.slot_count, 2U);
+  EXPECT_THAT(kinds(program),
+              ElementsAre(OpKind::kAllocate,
+                          OpKind::kRecordStream,
+                          OpKind::kFree,
+                          OpKind::kAllocate,
+                          OpKind::kComplete,
+                          OpKind::kAllocate));
+  EXPECT_FALSE(verify(program).first);
+}
+
+TEST_F(ProgramBuilderTest, MemoryThatGoesBackByItselfIsTheProgramsDoing) {
+  cache(kGiB, 100 * kMiB);
+  give_segment(kGiB, 100 * kMiB);
+  builder_.mark("next", 0);
+  const Program program = finish();
+  EXPECT_THAT(kinds(program),
+              ElementsAre(OpKind::kAllocate, OpKind::kFree, OpKind::kEmptyCache, OpKind::kMark));
+  EXPECT_FALSE(verify(program).first);
+}
+
+TEST_F(ProgramBuilderTest, AReleaseThatTheCacheMadeUnnecessaryWasTheProgramsToo) {
+  cache(kGiB, 100 * kMiB);
+  give_segment(kGiB, 100 * kMiB);
+  cache(2 * kGiB, 100 * kMiB);  // The segment that went back would have served it.
+  const Program program = finish();
+  EXPECT_EQ(program.ops[2].kind, OpKind::kEmptyCache);
+  EXPECT_EQ(program.doubts.size(), 1U);
+  EXPECT_FALSE(verify(program).first);
+}
+
+TEST_F(ProgramBuilderTest, AReleaseThatARequestNeededIsItsOwn) {
+  cache(kGiB, 100 * kMiB);
+  give_segment(kGiB, 100 * kMiB);
+  cache(2 * kGiB, 200 * kMiB);
+  const Program program = finish();
+  EXPECT_EQ(program.ops[2].kind, OpKind::kRelease);
+  EXPECT_FALSE(verify(program).first);
+}
+
+TEST_F(ProgramBuilderTest, ARefusalThatGaveNothingBackWasWithinACapture) {
+  cache(kGiB, 100 * kMiB);
+  builder_.fail(200 * kMiB, {});
+  const Program program = finish();
+  EXPECT_TRUE(program.ops.back().in_capture);
+  EXPECT_FALSE(verify(program).first);
+}
+
+TEST_F(ProgramBuilderTest, ARefusalThatGaveEverythingBackWasNot) {
+  cache(kGiB, 100 * kMiB);
+  give_segment(kGiB, 100 * kMiB);
+  builder_.fail(200 * kMiB, {});
+  const Program program = finish();
+  EXPECT_FALSE(program.ops.back().in_capture);
+  EXPECT_FALSE(verify(program).first);
+}
+
+TEST_F(ProgramBuilderTest, PagesShowThatSegmentsAreExpandable) {
+  builder_.device_call(Kind::kMap, kGiB, 20 * kMiB, kGiB, {});
+  allocate(kGiB, 20 * kMiB);
+  get_segment(4 * kGiB, 100 * kMiB);
+  allocate(4 * kGiB, 100 * kMiB);
+  const Program program = finish();
+  EXPECT_THAT(
+      kinds(program),
+      ElementsAre(OpKind::kExpandable, OpKind::kAllocate, OpKind::kExpandable, OpKind::kAllocate));
+  EXPECT_FALSE(verify(program).first);
+}
+
+TEST_F(ProgramBuilderTest, AFreeOfNothingIsCounted) {
+  free_at_once(kGiB);
+  EXPECT_EQ(builder_.unknown_frees(), 1U);
+  EXPECT_TRUE(finish().ops.empty());
+}
+
+}  // namespace
+}  // namespace fragscope::whatif::test

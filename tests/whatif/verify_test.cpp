@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that our policy ran, recorded, is decided again as it was; and where something else was
+// recorded, that is found.
+#include "analyzer/whatif/recorded/verify.hpp"
+
+#include "analyzer/whatif/program/program_of_trace.hpp"
+#include "analyzer/whatif/recorded/settle.hpp"
+#include "tests/recorder/recorded_program.hpp"
+#include "tests/recorder/recorder_fixture.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+namespace fragscope::whatif::test {
+namespace {
+
+using recorder::test::ReadBack;
+using recorder::test::RecordedProgram;
+
+class VerifyTest : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(directory_); }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  /// A random program of so many steps, as its ring shows it.
+  [[nodiscard]] Program recorded(std::uint32_t seed,
+                                 std::uint64_t steps,
+                                 recorder::test::RingSize size = {}) const {
+    std::string path;
+    {
+      RecordedProgram job(seed, directory_, size);
+      job.run(steps);
+      path = job.ring_path();
+    }
+    Result<ReadBack> back = recorder::test::read_ring(path);
+    FRAGSCOPE_CHECK(back.has_value());
+    std::filesystem::remove(path);
+    Result<Program> program = program_of_trace(*back->history, back->recording);
+    FRAGSCOPE_CHECK(program.has_value());
+    settle(*program);
+    return std::move(*program);
+  }
+
+ private:
+  std::string directory_ = ::testing::TempDir() + "/fragscope_verify_" + std::to_string(::getpid());
+};
+
+std::string what_differs(const Program& program) {
+  const Verification found = verify(program);
+  if (!found.first) return found.problem;
+  return "op " + std::to_string(found.first->op) + ": " + found.first->what;
+}
+
+TEST_F(VerifyTest, DecidesRandomProgramsAsTheyWereDecided) {
+  for (std::uint32_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const Program program = recorded(seed, 1500);
+    ASSERT_EQ(what_differs(program), "");
+    EXPECT_GT(program.ops.size(), 1000U);
+  }
+}
+
+TEST_F(VerifyTest, BeginsInTheMiddleOfARingThatCameRound) {
+  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    const Program program = recorded(seed, 6000, {std::uint64_t{1} << 12, std::uint64_t{1} << 16});
+    EXPECT_GT(program.first_event, 0);
+    EXPECT_FALSE(program.start.segments.empty());
+    EXPECT_FALSE(program.doubts.empty());
+    const Verification found = verify(program);
+    // Which of several blocks of one size is the oldest is not in a keyframe.
+    EXPECT_GT(found.agreed, program.ops.size() / 20) << what_differs(program);
+  }
+}
+
+TEST_F(VerifyTest, FindsARecordedDecisionThatTheRulesDoNotMake) {
+  Program program = recorded(3, 1500);
+  const auto handed_out = std::ranges::find_if(
+      program.ops, [](const Op& op) { return op.kind == OpKind::kAllocate && !op.failed; });
+  const auto at = static_cast<std::size_t>(handed_out - program.ops.begin()) + 500;
+  const auto changed =
+      std::find_if(program.ops.begin() + static_cast<std::ptrdiff_t>(at),
+                   program.ops.end(),
+                   [](const Op& op) { return op.kind == OpKind::kAllocate && !op.failed; }) -
+      program.ops.begin();
+  program.addresses[static_cast<std::size_t>(changed)] += 512;
+  const Verification found = verify(program);
+  ASSERT_TRUE(found.first);
+  EXPECT_EQ(found.first->op, static_cast<std::size_t>(changed));
+  EXPECT_EQ(found.agreed, static_cast<std::size_t>(changed));
+}
+
+TEST_F(VerifyTest, FindsARefusalThatTheRulesDoNotMake) {
+  Program program = recorded(3, 1500);
+  const auto last =
+      std::ranges::find_if(program.ops.rbegin(), program.ops.rend(), [](const Op& op) {
+        return op.kind == OpKind::kAllocate && !op.failed;
+      });
+  last->failed = true;
+  const Verification found = verify(program);
+  ASSERT_TRUE(found.first);
+  EXPECT_NE(found.first->what.find("refuses"), std::string::npos) << found.first->what;
+}
+
+TEST_F(VerifyTest, FindsASegmentOfAnotherSize) {
+  Program program = recorded(5, 1500);
+  ASSERT_FALSE(program.device_calls.empty());
+  program.device_calls.back().size += policy::kMiB;
+  EXPECT_TRUE(verify(program).first);
+}
+
+}  // namespace
+}  // namespace fragscope::whatif::test
