@@ -191,12 +191,12 @@ def prebuild(folder=PREBUILT):
     came of it, as a line."""
     try:
         import torch
-
+    except Exception as error:  # It may be broken in any way: not our affair.
+        return f"PyTorch cannot be imported here ({error}): it is compiled for at the first use"
+    try:
         if torch.version.cuda is None:
             return "PyTorch has no CUDA here: nothing compiled"
         return f"compiled for PyTorch {torch.__version__}: {build(SOURCES, Path(folder) / key(torch))}"
-    except ImportError as error:
-        return f"PyTorch is not here ({error}): it is compiled for at the first use"
     except CannotBuild as failure:
         return f"not compiled for PyTorch, the first use will try again: {failure}\n{failure.details}"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A virtual environment as `pip install .` leaves one: PyTorch's packages and ours, with ours from a build
-tree. What pip makes of pyproject.toml is tested apart from this (tests/python)."""
+tree. What pip makes of pyproject.toml is tested apart from this (package_test.py)."""
 
 import json
 import os
@@ -11,8 +11,8 @@ import tomllib
 import unittest
 from pathlib import Path
 
-BUILD = Path(os.environ["FRAGSCOPE_BUILD"])
-TOOL = os.environ["FRAGSCOPE"]
+BUILD = Path(os.environ.get("FRAGSCOPE_BUILD", ""))
+TOOL = os.environ.get("FRAGSCOPE", "")
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -20,12 +20,22 @@ def site_packages(prefix):
     return next(Path(prefix).glob("lib/python3*/site-packages"))
 
 
+def make_bare_environment(folder, *options):
+    """Of the interpreter that runs here, without anything but itself in it; gives its Python."""
+    subprocess.run([sys.executable, "-m", "venv", *options, str(folder)], check=True)
+    return Path(folder) / "bin" / "python"
+
+
+def add_pytorch(folder):
+    """That of the interpreter that runs here."""
+    (site_packages(folder) / "pytorch.pth").write_text(f"{site_packages(sys.prefix)}\n")
+
+
 def make_environment(folder, build):
     """Gives its Python."""
-    # Of the interpreter that runs here, without anything but itself in it.
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    python = make_bare_environment(folder, "--without-pip")
+    add_pytorch(folder)
     site = site_packages(folder)
-    (site / "pytorch.pth").write_text(f"{site_packages(sys.prefix)}\n")
     subprocess.run(["cmake", "--install", str(build), "--component", "python", "--prefix", str(site)],
                    check=True, stdout=subprocess.DEVNULL)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -36,7 +46,7 @@ def make_environment(folder, build):
     for group, points in project["entry-points"].items():
         lines += [f"[{group}]", *(f"{name} = {target}" for name, target in points.items())]
     (information / "entry_points.txt").write_text("\n".join(lines) + "\n")
-    return Path(folder) / "bin" / "python"
+    return python
 
 
 class InstalledTest(unittest.TestCase):
