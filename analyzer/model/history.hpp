@@ -45,6 +45,8 @@ struct FailedRequest {
   std::optional<std::uint64_t> device_total_bytes;
   std::optional<std::uint64_t> limit_bytes;
   std::optional<DeviceUse> use;  ///< Of the device, just after it.
+  std::vector<Stage> stages;     ///< That were open, of all threads; the earliest first.
+  std::uint32_t thread = 0;      ///< That asked, by the operating system's id; 0: not known.
 };
 
 class History {

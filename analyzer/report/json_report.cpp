@@ -175,6 +175,7 @@ class JsonWriter {
                          {"frames", write_frames(question.stack)}};
     object["state"] = write_state(failed.state, &failed.facts);
     if (failed.use) put_use(object, *failed.use);
+    put_stages(object, failed);
     object["verdict"] = write(failed.judgement.verdict);
     object["ladder"] = Json::array();
     for (const verdict::Rung& rung : failed.judgement.ladder) {
@@ -201,6 +202,19 @@ class JsonWriter {
     }
     object["processes"] = use.refused.empty() ? std::move(processes) : Json();
     object["processes_refused"] = use.refused.empty() ? Json() : Json(use.refused);
+  }
+
+  void put_stages(Json& object, const Failure& failed) const {
+    if (failed.thread == 0) return;
+    object["stages"] = Json::array();
+    for (const model::Stage& stage : failed.stages) {
+      const bool is_masked = frames_.redacts() && !stage.name.empty();
+      object["stages"].push_back({{"name", is_masked ? "(masked)" : stage.name},
+                                  {"source", stage.is_annotation ? "annotation" : "program"},
+                                  {"thread", stage.thread},
+                                  {"this_thread", stage.thread == failed.thread},
+                                  {"time_us", stage.begin_us}});
+    }
   }
 
   [[nodiscard]] static Json write(const std::vector<verdict::MissingFact>& missing) {

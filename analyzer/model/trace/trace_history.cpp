@@ -2,6 +2,7 @@
 #include "analyzer/model/trace/trace_history.hpp"
 
 #include "allocator/policy/conf/size_options.hpp"
+#include "analyzer/model/stages/open_stages.hpp"
 #include "trace/check.hpp"
 #include "trace/format/header_text.hpp"
 #include "trace/ring/clock.hpp"
@@ -74,6 +75,7 @@ class TraceHistory::FirstWalk {
     if (number == next_) return;
     history_.counts_.lost += number - next_;
     lose(next_);
+    stages_.lose();
     next_ = number;
   }
 
@@ -150,6 +152,9 @@ class TraceHistory::FirstWalk {
         break;
       case RecordKind::kSettings:
         note_settings(record);
+        break;
+      case RecordKind::kMark:
+        stages_.take(record);
         break;
       case RecordKind::kLimit:
         settings_.limit_bytes =
@@ -236,6 +241,8 @@ class TraceHistory::FirstWalk {
     failed.device_free_bytes = record.address;
     failed.device_total_bytes = settings_.device_total_bytes;
     failed.limit_bytes = settings_.limit_bytes;
+    failed.stages = stages_.list(header_, table_);
+    failed.thread = record.thread;
     is_failure_open_ = true;
   }
 
@@ -244,6 +251,7 @@ class TraceHistory::FirstWalk {
   const trace::Table& table_;
   const trace::Header& header_;
   RecordedHeap heap_;
+  OpenStages stages_;
   TraceLevels most_;
   std::uint64_t next_ = 0;  // the record that comes
   RecordKind last_kind_ = RecordKind::kNone;
