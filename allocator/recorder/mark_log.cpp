@@ -110,17 +110,20 @@ std::uint64_t MarkLog::take(std::uint64_t from, const std::function<void(const S
   for (std::uint64_t number = std::max(from, said - std::min(said, kMost)); number < said;
        ++number) {
     SaidMark& mark = at(number);
-    if (mark.ticks == 0) mark.ticks = ticks_at(mark.monotonic_ns);
+    if (mark.ticks == 0) {
+      // The same for all of them, so that they stay in order.
+      if (!now_) now_ = trace::anchor_now(clock_);
+      mark.ticks = ticks_at(mark.monotonic_ns, *now_);
+    }
     visit(mark);
   }
   taken_ = std::max(taken_, said);
   return said;
 }
 
-// How fast the counter ticks follows from two looks at both clocks: at the log's start, and now.
-std::uint64_t MarkLog::ticks_at(std::uint64_t monotonic_ns) const {
+// How fast the counter ticks follows from two looks at both clocks: at the log's start, and later.
+std::uint64_t MarkLog::ticks_at(std::uint64_t monotonic_ns, const trace::ClockAnchor& now) const {
   if (clock_ == trace::ClockKind::kMonotonicNs) return monotonic_ns;
-  const trace::ClockAnchor now = trace::anchor_now(clock_);
   constexpr std::uint64_t kLeast = 1'000'000;
   if (now.monotonic_ns < start_.monotonic_ns + kLeast || monotonic_ns > start_.monotonic_ns) {
     return start_.ticks;

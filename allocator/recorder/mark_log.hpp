@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -68,14 +69,16 @@ class MarkLog {
   /// Forgets what this would be the end of.
   [[nodiscard]] bool forget_begin_of(std::string_view text, const SaidMark& end);
   [[nodiscard]] SaidMark& at(std::uint64_t number) { return marks_[number % kMost]; }
-  [[nodiscard]] std::uint64_t ticks_at(std::uint64_t monotonic_ns) const;
+  [[nodiscard]] std::uint64_t ticks_at(std::uint64_t monotonic_ns,
+                                       const trace::ClockAnchor& now) const;
 
   trace::ClockKind clock_;
   trace::ClockAnchor start_;
   std::uint32_t pid_;
   std::atomic<std::uint64_t> said_ = 0;
-  std::mutex mutex_;         // of what follows, and of changing what is above
-  std::uint64_t taken_ = 0;  // by the ring that took most
+  std::mutex mutex_;                       // of what follows, and of changing what is above
+  std::uint64_t taken_ = 0;                // by the ring that took most
+  std::optional<trace::ClockAnchor> now_;  // when the first of the earlier ones was taken
   std::array<SaidMark, kMost> marks_;
 };
 
