@@ -289,7 +289,8 @@ class Analyzer {
       }
       unplaced = std::max(unplaced, rebuilt.unplaced_count);
       if (has_events && target == peak_target) {
-        report.peak = PeakState{history.peak().event, model::summarize(rebuilt, rules_)};
+        report.peak = PeakState{
+            history.peak().event, model::summarize(rebuilt, rules_), history.peak().stages};
         report.holders = HolderList(verdict::find_holders(rebuilt));
       }
       for (const Task* task : tasks_at[target]) {

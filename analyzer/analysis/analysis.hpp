@@ -76,6 +76,7 @@ struct Failure {
 struct PeakState {
   model::EventIndex event = model::kBeforeFirst;
   model::StateSummary state;
+  std::optional<std::vector<model::Stage>> stages;  ///< None: the recording cannot have them.
 };
 
 struct DeviceReport {

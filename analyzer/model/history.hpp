@@ -20,6 +20,7 @@ namespace fragscope::model {
 struct Peak {
   EventIndex event = kBeforeFirst;
   std::uint64_t allocated_bytes = 0;
+  std::optional<std::vector<Stage>> stages;  ///< That the program was in; none: it cannot say so.
 };
 
 /// The highest each layer stood in the window, each at a moment of its own; what PyTorch's

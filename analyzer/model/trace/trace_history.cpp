@@ -107,6 +107,7 @@ class TraceHistory::FirstWalk {
   void end() {
     settle();
     if (dark_from_) history_.dark_.push_back({*dark_from_, next_ + 1});
+    history_.peak_.stages = peak_stages_.list(header_, table_);
     history_.contradictions_ = heap_.contradictions();
     history_.keyframes_ = heap_.keyframes();
     history_.first_contradiction_ = heap_.first_contradiction();
@@ -131,7 +132,8 @@ class TraceHistory::FirstWalk {
     const std::uint64_t allocated = heap_.levels().allocated;
     if (has_peak_ && allocated <= history_.peak_.allocated_bytes) return;
     has_peak_ = true;
-    history_.peak_ = {event, allocated};
+    history_.peak_ = {event, allocated, std::nullopt};
+    peak_stages_ = stages_;
   }
 
   void note(const Record& record) {
@@ -252,6 +254,7 @@ class TraceHistory::FirstWalk {
   const trace::Header& header_;
   RecordedHeap heap_;
   OpenStages stages_;
+  OpenStages peak_stages_;
   TraceLevels most_;
   std::uint64_t next_ = 0;  // the record that comes
   RecordKind last_kind_ = RecordKind::kNone;

@@ -216,6 +216,8 @@ class Attach(unittest.TestCase):
                 self.assertIn(("end", "Optimizer.step#SGD.step", "annotation", True), stages)
                 # Of twenty thousand that say nothing, few are in the trace.
                 self.assertLess(sum(stage[1] == "empty" for stage in stages), 10_000)
+                peak = report["devices"][0]["peak"]["stages"]
+                self.assertEqual([(each["name"], each["source"]) for each in peak], [("the job", "program")])
                 failure, = report["failures"]
                 self.assertEqual([(each["name"], each["source"], each["this_thread"])
                                   for each in failure["stages"]],
