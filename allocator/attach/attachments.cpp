@@ -25,8 +25,7 @@ Attachments& Attachments::instance() {
     // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): never destroyed
     auto* made = new Attachments();
     the_attachments.store(made, std::memory_order_release);
-    static_cast<void>(
-        std::atexit([] { existing()->visit([](NativeDevice& device) { device.end(); }); }));
+    static_cast<void>(std::atexit([] { existing()->end_recording(); }));
     return made;
   }();
   return *attachments;

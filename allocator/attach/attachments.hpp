@@ -27,6 +27,10 @@ class Attachments final : public RingMaker {
   void configure(recorder::RecorderOptions options);
   /// Null for a number that no device has.
   [[nodiscard]] NativeDevice* device(int ordinal);
+  /// The process ends well; what comes now is not recorded any more.
+  void end_recording() const {
+    visit([](NativeDevice& device) { device.end(); });
+  }
   template <class Visit>
   void visit(Visit visit) const {
     for (const auto& device : devices_) {

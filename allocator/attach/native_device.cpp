@@ -43,6 +43,7 @@ bool NativeDevice::on_event(const NativeEvent& event) noexcept {
   }
   if (!recorder_->is_recording() || is_ended_.load(std::memory_order_relaxed)) return false;
   if (has_mail_.load(std::memory_order_relaxed)) take_mail();
+  if (recorder_->is_behind()) recorder_->take_marks();
   switch (event.action) {
     case NativeAction::kOutOfMemory:
       write_failure(event);
@@ -325,16 +326,9 @@ void NativeDevice::settings(std::string_view conf) noexcept {
   }
 }
 
-void NativeDevice::mark(std::string_view text, int kind) noexcept {
-  try {
-    Letter letter;
-    letter.kind = Letter::Kind::kMark;
-    letter.text = text;
-    letter.mark_kind = kind;
-    post(std::move(letter));
-  } catch (const std::exception&) {
-    // It is not recorded.
-  }
+bool NativeDevice::is_behind() const noexcept {
+  const recorder::DeviceRecorder* recorder = published_.load(std::memory_order_acquire);
+  return recorder != nullptr && recorder->is_recording() && recorder->is_behind();
 }
 
 void NativeDevice::lose() noexcept {
@@ -392,9 +386,6 @@ void NativeDevice::write_letter(const Letter& letter) {
       return;
     case Letter::Kind::kSettings:
       recorder_->settings(letter.text);
-      return;
-    case Letter::Kind::kMark:
-      recorder_->mark(letter.text, static_cast<recorder::MarkKind>(letter.mark_kind));
       return;
     case Letter::Kind::kLose:
       record.kind = RecordKind::kUnknownChanges;

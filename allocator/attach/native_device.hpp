@@ -51,7 +51,7 @@ class NativeDevice final : public engine::Attachment {
   void record_stream(std::uint64_t address, std::uint64_t stream) noexcept override;
   void memory_fraction(double fraction) noexcept override;
   void settings(std::string_view conf) noexcept override;
-  void mark(std::string_view text, int kind) noexcept override;
+  [[nodiscard]] bool is_behind() const noexcept override;
   void lose() noexcept override;
   void capturing(bool is_capturing) noexcept override;
   [[nodiscard]] std::string_view failure_line() const noexcept override;
@@ -71,9 +71,8 @@ class NativeDevice final : public engine::Attachment {
   };
   /// What waits for the next event. Small, except that a keyframe may be large.
   struct Letter {
-    enum class Kind : std::uint8_t { kRecordStream, kFraction, kSettings, kMark, kLose };
-    Kind kind = Kind::kMark;
-    int mark_kind = 0;
+    enum class Kind : std::uint8_t { kRecordStream, kFraction, kSettings, kLose };
+    Kind kind = Kind::kLose;
     std::uint64_t ticks = 0;
     std::uint64_t address = 0;
     std::uint64_t stream = 0;

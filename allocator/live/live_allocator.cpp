@@ -12,6 +12,7 @@ namespace fragscope::live {
 namespace {
 
 thread_local std::string last_reason;
+std::atomic<LiveAllocator*> the_allocator = nullptr;
 
 }  // namespace
 
@@ -22,11 +23,15 @@ LiveAllocator& LiveAllocator::instance() {
     pthread_atfork([] { instance().lock_all(); },
                    [] { instance().unlock_all(); },
                    [] { instance().renew_all(); });
-    static_cast<void>(std::atexit(
-        [] { instance().visit_open([](LiveDevice& device) { device.end_recording(); }); }));
+    static_cast<void>(std::atexit([] { instance().end_recording(); }));
+    the_allocator.store(made, std::memory_order_release);
     return made;
   }();
   return *allocator;
+}
+
+LiveAllocator* LiveAllocator::existing() {
+  return the_allocator.load(std::memory_order_acquire);
 }
 
 LiveAllocator::LiveAllocator(const LiveOptions& options)
@@ -67,6 +72,10 @@ LiveDevice* LiveAllocator::find_open(int ordinal) const noexcept {
 
 std::string_view LiveAllocator::reason() const noexcept {
   return last_reason;
+}
+
+void LiveAllocator::end_recording() const {
+  visit_open([](LiveDevice& device) { device.end_recording(); });
 }
 
 void LiveAllocator::lock_all() {

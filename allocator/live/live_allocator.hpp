@@ -21,6 +21,8 @@ class LiveAllocator final : public engine::Engine {
 
   /// The process's own, with `LiveOptions::of_process()` as they are at the first call.
   [[nodiscard]] static LiveAllocator& instance();
+  /// The same, if it was made.
+  [[nodiscard]] static LiveAllocator* existing();
 
   /// The device, opened at the first call. Fails: no driver, no such device, the driver says no.
   [[nodiscard]] Result<LiveDevice*> device(int ordinal);
@@ -39,6 +41,9 @@ class LiveAllocator final : public engine::Engine {
   void lock_all();
   void unlock_all();
   void renew_all();
+
+  /// The process ends well; what comes now is not recorded any more.
+  void end_recording() const;
 
  private:
   explicit LiveAllocator(const LiveOptions& options);

@@ -74,6 +74,7 @@ policy::Address LiveDevice::allocate(std::uint64_t bytes,
                                      engine::Refusal& refused) noexcept {
   const policy::Address address = guarded(policy::Address{0}, [&]() -> policy::Address {
     events_.use(stream);
+    catch_up();
     const StackScope scope(recorder_, stack == nullptr ? 0 : stack_id(stack));
     if (const policy::Block* block = policy_.allocate(bytes, stream)) return block->address;
     refused = refusal(stream);
@@ -115,7 +116,10 @@ engine::Refusal LiveDevice::refusal(policy::StreamId stream) const {
 }
 
 bool LiveDevice::give_back(policy::Address address) noexcept {
-  return guarded(false, [&] { return policy_.free(address); });
+  return guarded(false, [&] {
+    catch_up();
+    return policy_.free(address);
+  });
 }
 
 bool LiveDevice::record_stream(policy::Address address, policy::StreamId stream) noexcept {
@@ -194,17 +198,31 @@ bool LiveDevice::add_peer(int ordinal) noexcept {
 
 // --- The trace. ----------------------------------------------------------------------------------
 
-void LiveDevice::mark(std::string_view text, recorder::MarkKind kind) {
-  if (recorder_ == nullptr) return;
+void LiveDevice::write_marks() {
+  if (recorder_ == nullptr || !recorder_->is_recording()) return;
   const std::optional<DeviceSight> sight = witness_.look_if_due();
   const std::lock_guard lock(mutex_);
-  recorder_->mark(text, kind);
+  recorder_->take_marks();
   if (sight) sight->record(*recorder_, memory_.capacity());
+}
+
+void LiveDevice::write_annotations() {
+  if (recorder_ == nullptr || !recorder_->is_recording()) return;
+  const std::lock_guard lock(mutex_);
+  if (recorder_->has_room_for_annotations()) recorder_->take_marks();
+}
+
+/// What was said and waits for the allocator's next decision.
+void LiveDevice::catch_up() {
+  if (recorder_ != nullptr && recorder_->is_behind()) [[unlikely]]
+    recorder_->take_marks();
 }
 
 void LiveDevice::end_recording() {
   const std::lock_guard lock(mutex_);
-  if (recorder_ != nullptr) recorder_->end();
+  if (recorder_ == nullptr) return;
+  recorder_->take_marks();
+  recorder_->end();
 }
 
 void LiveDevice::listen(engine::Listener* listener) noexcept {

@@ -77,7 +77,10 @@ class LiveDevice final : public engine::Device {
   void listen(engine::Listener* listener) noexcept override;
   void locked(const std::function<void()>& action) noexcept override;
 
-  void mark(std::string_view text, recorder::MarkKind kind);
+  /// Writes what the program said in marks of its own, and with it who uses the device.
+  void write_marks();
+  /// The same of annotations, which may come in any number.
+  void write_annotations();
   /// The process ends; what comes now is not recorded any more.
   void end_recording();
   /// Empty if the device is not recorded.
@@ -91,6 +94,7 @@ class LiveDevice final : public engine::Device {
 
  private:
   [[nodiscard]] engine::Refusal refusal(policy::StreamId stream) const;
+  void catch_up();
   /// The stack's id in the ring.
   [[nodiscard]] std::uint32_t stack_id(engine::Stack stack);
   template <class Body, class Value>

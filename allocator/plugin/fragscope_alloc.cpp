@@ -21,6 +21,8 @@ using fragscope::live::LiveOptions;
 using fragscope::policy::Address;
 using fragscope::policy::StreamId;
 using fragscope::recorder::MarkKind;
+using fragscope::recorder::MarkLog;
+using fragscope::recorder::MarkSource;
 
 namespace {
 
@@ -122,11 +124,35 @@ void* fragscope_base_alloc(void* pointer, size_t* size) {
 void fragscope_mark(const char* text, int kind) {
   if (text == nullptr || kind < 0 || kind > 2) return;
   quietly([&] {
-    if (const Attachments* attached = Attachments::existing()) {
-      return attached->visit([&](NativeDevice& device) { device.mark(text, kind); });
+    MarkLog::of_process().say(text, static_cast<MarkKind>(kind), MarkSource::kProgram);
+    // PyTorch's own allocator is recorded with its next decision.
+    if (const LiveAllocator* live = LiveAllocator::existing()) {
+      live->visit_open([](LiveDevice& device) { device.write_marks(); });
     }
-    LiveAllocator::instance().visit_open(
-        [&](LiveDevice& device) { device.mark(text, static_cast<MarkKind>(kind)); });
+  });
+}
+
+void fragscope_mark_earlier(const char* text, int kind, uint64_t monotonic_ns, uint32_t thread) {
+  if (text == nullptr || kind < 0 || kind > 2) return;
+  quietly([&] {
+    MarkLog::of_process().say_earlier(text, static_cast<MarkKind>(kind), monotonic_ns, thread);
+  });
+}
+
+void fragscope_annotation(const char* text, int kind) {
+  if (text == nullptr || kind < 1 || kind > 2) return;
+  quietly([&] {
+    MarkLog::of_process().say(text, static_cast<MarkKind>(kind), MarkSource::kAnnotation);
+    if (const LiveAllocator* live = LiveAllocator::existing()) {
+      live->visit_open([](LiveDevice& device) { device.write_annotations(); });
+    }
+  });
+}
+
+void fragscope_end(void) {
+  quietly([] {
+    if (const Attachments* attached = Attachments::existing()) attached->end_recording();
+    if (const LiveAllocator* live = LiveAllocator::existing()) live->end_recording();
   });
 }
 
@@ -154,7 +180,8 @@ const char* fragscope_ring_path(int device) {
     const NativeDevice* recorded = attached->device(device);
     return recorded == nullptr ? "" : recorded->ring_path();
   }
-  const LiveDevice* open = LiveAllocator::instance().find_open(device);
+  const LiveAllocator* live = LiveAllocator::existing();
+  const LiveDevice* open = live == nullptr ? nullptr : live->find_open(device);
   return open == nullptr ? "" : open->ring_path().c_str();
 }
 

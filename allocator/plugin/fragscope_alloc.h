@@ -18,6 +18,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include <sys/types.h>
 
@@ -48,8 +49,21 @@ void* fragscope_base_alloc(void* pointer, size_t* size);
 
 // Writes a mark into the trace of every device: a point (0), or where a stage begins (1) or ends
 // (2). With it goes who uses the device, which takes NVML milliseconds; where marks come so fast
-// that this would be more than a twentieth of the time, it is left out.
+// that this would be more than a twentieth of the time, it is left out. A device that is not used
+// yet gets the last 256 when it is, with their own times.
 void fragscope_mark(const char* text, int kind);
+
+// The same for a mark from before this library was loaded: when it was said, by CLOCK_MONOTONIC,
+// and by which thread, by the system's id.
+void fragscope_mark_earlier(const char* text, int kind, uint64_t monotonic_ns, uint32_t thread);
+
+// The same for an annotation of PyTorch's, of which there may be any number: where a stage begins
+// (1) or ends (2). Of those that say nothing about the allocator's decisions some are left out
+// where they would be most of the trace.
+void fragscope_annotation(const char* text, int kind);
+
+// The process ends well, though not by exit(): nothing is recorded any more, and the traces say so.
+void fragscope_end(void);
 
 // Sets an option, before the library is first used for anything else. Null, or what is wrong: the
 // text is this thread's until its next call. Names and values:

@@ -3,14 +3,10 @@
 
 #include "trace/ring/clock.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <utility>
-
-#include <sys/syscall.h>
 
 namespace fragscope::recorder {
 namespace {
@@ -23,16 +19,22 @@ constexpr std::size_t kMostFrames = 128;
 /// but for a release of everything that is cached.
 constexpr std::uint64_t kSpareRecords = 64;
 
-/// The system's id of this thread in the process `pid`; asked for once in each thread. A forked
-/// child has what its parent knew.
-std::uint32_t thread_id(std::uint32_t pid) {
-  static thread_local std::uint32_t known_pid = 0;
-  static thread_local std::uint32_t id = 0;
-  if (known_pid != pid) {
-    id = static_cast<std::uint32_t>(::syscall(SYS_gettid));
-    known_pid = pid;
+/// A name that a number makes a new one each time may not fill the table, which stacks need:
+/// numbers do not count in it any more once an eighth is full of names.
+constexpr std::uint64_t kTextShare = 8;
+constexpr std::uint64_t kFamilyShare = 64;
+/// Annotations that may come without a decision of the allocator, as a part of the ring.
+constexpr std::uint64_t kAnnotationShare = 64;
+
+/// The name with each run of digits as one '#'; `place` is as long as the longest name.
+std::string_view family_of(std::string_view name, std::span<char> place) {
+  std::size_t size = 0;
+  for (const char c : name) {
+    const bool is_digit = c >= '0' && c <= '9';
+    if (is_digit && size > 0 && place[size - 1] == '#') continue;
+    place[size++] = is_digit ? '#' : c;
   }
-  return id;
+  return {place.data(), size};
 }
 
 void add_one(std::uint64_t& counter) {
@@ -52,7 +54,11 @@ DeviceRecorder::DeviceRecorder(trace::RingFile& ring, const ForkGuard& guard, Co
     , device_(static_cast<std::uint8_t>(ring_.header().device))
     , pid_(ring_.header().process.pid)
     , next_keyframe_(writer_.capacity() / 4)
-    , keyframe_deadline_(writer_.capacity()) {}
+    , keyframe_deadline_(writer_.capacity())
+    , text_room_(ring_.header().table_bytes / kTextShare)
+    , family_room_(ring_.header().table_bytes / kFamilyShare)
+    , annotation_room_(writer_.capacity() / kAnnotationShare)
+    , annotation_room_at_(writer_.written()) {}
 
 DeviceRecorder::~DeviceRecorder() {
   end();
@@ -89,8 +95,47 @@ std::uint32_t DeviceRecorder::intern_stack(std::span<const FrameText> frames) {
 
 void DeviceRecorder::mark(std::string_view text, MarkKind kind) {
   if (!is_recording()) return;
-  write(RecordKind::kMark, {table_.text(text), static_cast<std::uint64_t>(kind), 0});
+  write(RecordKind::kMark, {mark_text(text), static_cast<std::uint64_t>(kind), 0});
   keyframe_if_due();
+}
+
+void DeviceRecorder::take_marks() {
+  if (!is_recording()) return;
+  next_mark_ = marks_.take(next_mark_, [this](const SaidMark& mark) { write_mark(mark); });
+  keyframe_if_due();
+}
+
+void DeviceRecorder::write_mark(const SaidMark& mark) {
+  Record record;
+  record.kind = RecordKind::kMark;
+  record.ticks = mark.ticks;
+  record.thread = mark.thread;
+  record.address = mark_text(mark.text);
+  record.size = static_cast<std::uint64_t>(mark.kind);
+  record.other = static_cast<std::uint64_t>(mark.source);
+  append(record);
+  last_kind_ = RecordKind::kMark;
+}
+
+std::uint32_t DeviceRecorder::mark_text(std::string_view text) {
+  const std::uint32_t id = table_.text_within(text, text_room_);
+  std::array<char, MarkLog::kMostBytes> place;
+  if (id != 0) return id;
+  text = text.substr(0, place.size());
+  const std::uint32_t family = table_.text_within(family_of(text, place), family_room_);
+  if (family == 0) add_one(ring_.header().table_refused);
+  return family;
+}
+
+bool DeviceRecorder::has_room_for_annotations() {
+  // Two of them for each record since, themselves among them.
+  const std::uint64_t written = writer_.written();
+  const std::uint64_t since = written - std::exchange(annotation_room_at_, written);
+  const std::uint64_t most = writer_.capacity() / kAnnotationShare;
+  annotation_room_ = std::min(annotation_room_ + since, most);
+  if (annotation_room_ < 2) return false;
+  annotation_room_ -= 2;
+  return true;
 }
 
 void DeviceRecorder::settings(std::string_view conf) {
@@ -344,7 +389,7 @@ void DeviceRecorder::write(Record& record) {
 
 void DeviceRecorder::append(Record& record) {
   if (record.ticks == 0) record.ticks = trace::ticks_now(clock_);
-  record.thread = thread_id(pid_);
+  if (record.thread == 0) record.thread = thread_id(pid_);
   record.device = device_;
   writer_.append(record);
 }

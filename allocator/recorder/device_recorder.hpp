@@ -8,6 +8,7 @@
 #include "allocator/policy/caching_policy.hpp"
 #include "allocator/recorder/complaint.hpp"
 #include "allocator/recorder/fork_guard.hpp"
+#include "allocator/recorder/mark_log.hpp"
 #include "trace/format/record.hpp"
 #include "trace/ring/ring_file.hpp"
 #include "trace/ring/ring_writer.hpp"
@@ -37,8 +38,6 @@ struct ProcessOnDevice {
   std::string_view name;  ///< Empty: not known.
 };
 
-enum class MarkKind : std::uint8_t { kPoint = 0, kBegin = 1, kEnd = 2 };
-
 /// Not thread-safe: like the policy it is called under the device's lock, marks included.
 class DeviceRecorder final : public policy::Observer {
  public:
@@ -60,6 +59,13 @@ class DeviceRecorder final : public policy::Observer {
 
   /// Something that the user's program says of itself: a point, or where a stage begins or ends.
   void mark(std::string_view text, MarkKind kind);
+  /// Whether the program said something that is not in the ring yet; one load.
+  [[nodiscard]] bool is_behind() const { return marks_.said() != next_mark_; }
+  /// Writes that, each with the time at which it was said.
+  void take_marks();
+  /// Whether annotations may be written as they come: there are not much more of them than of what
+  /// the allocator decides. Where there are, they wait for its next decision.
+  [[nodiscard]] bool has_room_for_annotations();
   /// The options, as the allocator took them.
   void settings(std::string_view conf);
   /// What the driver says of the device, and how much of it other processes hold (0: not known).
@@ -141,6 +147,8 @@ class DeviceRecorder final : public policy::Observer {
   void keyframe_if_due();
   void write_blocks();
   [[nodiscard]] std::uint64_t keyframe_interval() const;
+  void write_mark(const SaidMark& mark);
+  [[nodiscard]] std::uint32_t mark_text(std::string_view text);
 
   const ForkGuard& guard_;
   Complaint& complaint_;
@@ -163,6 +171,12 @@ class DeviceRecorder final : public policy::Observer {
   std::uint64_t keyframes_ = 0;
   std::uint32_t settings_ = 0;
   std::optional<std::uint64_t> limit_;
+  MarkLog& marks_ = MarkLog::of_process();
+  std::uint64_t next_mark_ = 0;
+  std::uint64_t text_room_;    // of the table, for names that marks bring
+  std::uint64_t family_room_;  // and for what many of those have in common
+  std::uint64_t annotation_room_;
+  std::uint64_t annotation_room_at_;  // records written when it was counted last
 };
 
 }  // namespace fragscope::recorder

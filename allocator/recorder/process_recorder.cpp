@@ -86,6 +86,8 @@ ProcessRecorder::Ring ProcessRecorder::make(const RecordedDevice& device) {
   try {
     ring.recorder = std::make_unique<DeviceRecorder>(*file, *ring.guard, complaint_);
     ring.recorder->settings(options_.conf);
+    // What was said when there was no ring yet.
+    ring.recorder->take_marks();
   } catch (const std::exception& error) {
     file->end(trace::TraceState::kUnrecorded, error.what());
     complain(device.ordinal, error.what());

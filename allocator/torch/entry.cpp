@@ -3,6 +3,7 @@
 #include "allocator/torch/attach/attached_allocator.hpp"
 #include "allocator/torch/dropin/dropin_allocator.hpp"
 #include "allocator/torch/torch_names.hpp"
+#include "allocator/torch/user_scopes.hpp"
 
 #include <dlfcn.h>
 
@@ -49,9 +50,7 @@ const char* error_of(Body&& body) noexcept {
 }
 
 /// The rules and the trace go by PyTorch's version. Null, or in one line why it cannot be told.
-const char* tell_version(const char* library) {
-  void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return kept(dlerror());
+const char* tell_version(void* handle) {
   using Configure = const char* (*)(const char*, const char*);
   const auto configure = reinterpret_cast<Configure>(dlsym(handle, "fragscope_configure"));
   if (configure == nullptr) return "the library has no fragscope_configure";
@@ -78,10 +77,23 @@ FRAGSCOPE_EXPORT const char* fragscope_torch_install(const char* library, const 
   return error_of([&]() -> const char* {
     if (library == nullptr || way == nullptr) return "a library and a way are needed";
     const std::string_view wanted = way;
-    if (const char* refusal = tell_version(library)) return refusal;
-    if (wanted == "attach") return fragscope::shim::attach(library);
-    if (wanted == "dropin") return fragscope::shim::drop_in(library);
-    return kept("no such way in");
+    if (wanted != "attach" && wanted != "dropin") return "no such way in";
+    // PyTorch gives memory back after static destructors have run: it is never unloaded.
+    void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (handle == nullptr) return kept(dlerror());
+    if (const char* refusal = tell_version(handle)) return refusal;
+    const char* refusal =
+        wanted == "attach" ? fragscope::shim::attach(library) : fragscope::shim::drop_in(library);
+    if (refusal == nullptr) fragscope::shim::hear_user_scopes(handle);
+    return refusal;
+  });
+}
+
+/// Before the process ends: what the program said last is written. Null, or in one line why not.
+FRAGSCOPE_EXPORT const char* fragscope_torch_flush(void) {
+  return error_of([]() -> const char* {
+    fragscope::shim::flush();
+    return nullptr;
   });
 }
 

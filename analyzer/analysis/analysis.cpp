@@ -48,6 +48,8 @@ struct Task {
   EventIndex target = 0;          ///< The state before this event.
   verdict::DeviceFacts recorded;  ///< What the recording says of the device.
   std::optional<model::DeviceUse> use;
+  std::vector<model::Stage> stages;
+  std::uint32_t thread = 0;
 };
 
 /// None: the recording does not have it, or NVML called this process by another number.
@@ -119,6 +121,8 @@ class Analyzer {
     }
     if (failed.limit_bytes) task.recorded.limit = fact(failed.limit_bytes, "the recorded limit");
     task.use = failed.use;
+    task.stages = failed.stages;
+    task.thread = failed.thread;
     return task;
   }
 
@@ -285,7 +289,8 @@ class Analyzer {
       }
       unplaced = std::max(unplaced, rebuilt.unplaced_count);
       if (has_events && target == peak_target) {
-        report.peak = PeakState{history.peak().event, model::summarize(rebuilt, rules_)};
+        report.peak = PeakState{
+            history.peak().event, model::summarize(rebuilt, rules_), history.peak().stages};
         report.holders = HolderList(verdict::find_holders(rebuilt));
       }
       for (const Task* task : tasks_at[target]) {
@@ -319,6 +324,8 @@ class Analyzer {
     FoundFacts found = find_device_facts(sources, task.question, failed.supply);
     failed.facts = std::move(found.facts);
     failed.use = task.use;
+    failed.stages = task.stages;
+    failed.thread = task.thread;
     log_matched_ |= found.log_matched;
     failed.judgement = verdict::judge(
         task.question, failed.supply, failed.state.requested_bytes, failed.facts, rules_);

@@ -63,6 +63,8 @@ struct Failure {
   verdict::Question question;
   verdict::DeviceFacts facts;
   std::optional<model::DeviceUse> use;  ///< Of the device, where the recording has it.
+  std::vector<model::Stage> stages;     ///< That the program was in, where it said so.
+  std::uint32_t thread = 0;             ///< That asked; 0: not known.
   model::StateSummary state;
   verdict::Supply supply;
   verdict::Judgement judgement;
@@ -74,6 +76,7 @@ struct Failure {
 struct PeakState {
   model::EventIndex event = model::kBeforeFirst;
   model::StateSummary state;
+  std::optional<std::vector<model::Stage>> stages;  ///< None: the recording cannot have them.
 };
 
 struct DeviceReport {

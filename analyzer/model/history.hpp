@@ -20,6 +20,7 @@ namespace fragscope::model {
 struct Peak {
   EventIndex event = kBeforeFirst;
   std::uint64_t allocated_bytes = 0;
+  std::optional<std::vector<Stage>> stages;  ///< That the program was in; none: it cannot say so.
 };
 
 /// The highest each layer stood in the window, each at a moment of its own; what PyTorch's
@@ -45,6 +46,8 @@ struct FailedRequest {
   std::optional<std::uint64_t> device_total_bytes;
   std::optional<std::uint64_t> limit_bytes;
   std::optional<DeviceUse> use;  ///< Of the device, just after it.
+  std::vector<Stage> stages;     ///< That were open, of all threads; the earliest first.
+  std::uint32_t thread = 0;      ///< That asked, by the operating system's id; 0: not known.
 };
 
 class History {

@@ -356,7 +356,7 @@ void Timeline::find_peaks(std::span<const std::int32_t> plain_of_life) {
   };
   const auto [low, event] = walk(false);
   const LevelWalk::Levels high = counts_.bounded_sizes > 0 ? walk(true).first : low;
-  peak_ = {event, unsigned_of(low.allocated)};
+  peak_ = {event, unsigned_of(low.allocated), std::nullopt};
   peak_levels_ = {unsigned_of(low.reserved),
                   {unsigned_of(low.allocated), unsigned_of(high.allocated)},
                   {unsigned_of(low.active), unsigned_of(high.active)},

@@ -111,6 +111,14 @@ struct DeviceUse {
   std::string refused;  ///< Why nobody could tell; empty: they are known.
 };
 
+/// What the program was doing, as it said itself.
+struct Stage {
+  std::string name;            ///< Empty: not known.
+  bool is_annotation = false;  ///< Said by PyTorch's annotations; else by the program's marks.
+  std::uint32_t thread = 0;    ///< The operating system's id.
+  std::int64_t begin_us = 0;   ///< Since the Unix epoch.
+};
+
 /// Something about the device or the driver that stayed so, such as {"driver", "570.1"}.
 struct RecordedFact {
   std::string name;

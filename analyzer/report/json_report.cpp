@@ -97,6 +97,7 @@ class JsonWriter {
       Json peak;
       peak["event"] = device.peak->event;
       peak.update(write_state(device.peak->state, nullptr));
+      if (device.peak->stages) peak["stages"] = write(*device.peak->stages);
       object["peak"] = std::move(peak);
     } else {
       object["peak"] = nullptr;
@@ -175,6 +176,7 @@ class JsonWriter {
                          {"frames", write_frames(question.stack)}};
     object["state"] = write_state(failed.state, &failed.facts);
     if (failed.use) put_use(object, *failed.use);
+    put_stages(object, failed);
     object["verdict"] = write(failed.judgement.verdict);
     object["ladder"] = Json::array();
     for (const verdict::Rung& rung : failed.judgement.ladder) {
@@ -201,6 +203,26 @@ class JsonWriter {
     }
     object["processes"] = use.refused.empty() ? std::move(processes) : Json();
     object["processes_refused"] = use.refused.empty() ? Json() : Json(use.refused);
+  }
+
+  [[nodiscard]] Json write(const std::vector<model::Stage>& stages) const {
+    Json list = Json::array();
+    for (const model::Stage& stage : stages) {
+      const bool is_masked = frames_.redacts() && !stage.name.empty();
+      list.push_back({{"name", is_masked ? "(masked)" : stage.name},
+                      {"source", stage.is_annotation ? "annotation" : "program"},
+                      {"thread", stage.thread},
+                      {"time_us", stage.begin_us}});
+    }
+    return list;
+  }
+
+  void put_stages(Json& object, const Failure& failed) const {
+    if (failed.thread == 0) return;
+    Json stages = write(failed.stages);
+    for (Json& stage : stages)
+      stage["this_thread"] = stage["thread"] == failed.thread;
+    object["stages"] = std::move(stages);
   }
 
   [[nodiscard]] static Json write(const std::vector<verdict::MissingFact>& missing) {

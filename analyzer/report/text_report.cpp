@@ -189,12 +189,28 @@ class TextWriter {
     write_request(failed);
     write_ladder(failed);
     write_layers(failed);
+    write_stages(failed);
     write_use(failed);
     write_gap(failed.state);
     write_homes(failed.state, &failed.question);
     write_pins(failed);
     write_holders(failed.holders, failed.state.allocated_bytes.low, "live memory by stack");
     write_advice(failed.advice);
+  }
+
+  void write_stages(const Failure& failed) {
+    if (failed.stages.empty()) return;
+    title("STAGES", "that the program was in at the failure, as it said; the earliest first");
+    Table table;
+    for (const model::Stage& stage : failed.stages) {
+      const std::string name = stage.name.empty()  ? "(no name)"
+                               : frames_.redacts() ? "(masked)"
+                                                   : printable(stage.name);
+      table.add({left(name),
+                 left(stage.is_annotation ? "annotation" : ""),
+                 left(stage.thread == failed.thread ? "" : "on another thread")});
+    }
+    out_ += table.text(paint_);
   }
 
   void write_use(const Failure& failed) {

@@ -79,6 +79,8 @@ class Recorded {
       for (const policy::Block* live : live_)
         recorder_->on_alloc(*live);
       recorder_->mark("step", MarkKind::kPoint);
+      MarkLog::of_process().say("forward", MarkKind::kBegin, MarkSource::kAnnotation);
+      recorder_->take_marks();
       recorder_->settings("expandable_segments:True");
       recorder_->device_memory({1, 2}, 3);
       recorder_->snapshot_taken(4);

@@ -774,6 +774,12 @@ def use_behind(records, number, table):
     return refusal or processes or None
 
 
+def mark_of(record, table):
+    return {"what": {1: "begin", 2: "end"}.get(record.size, "point"), "text": table.text(record.address),
+            "source": "annotation" if record.other == 1 else "program",
+            "ticks": record.ticks, "thread": record.thread}
+
+
 def frame_name(frame):
     if frame is None:
         return "not recorded"
@@ -805,6 +811,8 @@ def describe(trace):
         "failures": replay.failures,
         "failures_of_header": header.failures,
         "facts": table.facts(),
+        "marks": [mark_of(record, table) for record in trace.records
+                  if record.kind == 15 and record.device == header.device],
         "uses": {each["record"]: use_behind(trace.records, each["record"], table)
                  for each in replay.failures},
         "known_from": replay.begun,

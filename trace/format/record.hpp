@@ -28,7 +28,7 @@ enum class RecordKind : std::uint8_t {
   kRetry = 12,          ///< 0, bytes asked of the device; 0.
   kSettings = 13,       ///< Id of the text, 0; 0.
   kLimit = 14,          ///< 0, bytes that may be held (all bits: no limit); 0.
-  kMark = 15,           ///< Id of the text, 1: begin, 2: end, 0: a point; 0.
+  kMark = 15,           ///< Id of the text, 1: begin, 2: end, 0: a point; 1: an annotation.
   kKeyframeBegin = 16,  ///< Number of this keyframe, blocks that follow; bytes held.
   kKeyframeBlock = 17,  ///< Block and its size; bytes requested.
   kKeyframeEnd = 18,    ///< Number of the keyframe, blocks that came before; 0.

@@ -51,6 +51,9 @@ TableWriter::TableWriter(std::byte* memory)
 std::uint32_t TableWriter::text(std::string_view text) {
   return intern(TableKind::kText, std::as_bytes(std::span(text)));
 }
+std::uint32_t TableWriter::text_within(std::string_view text, std::uint64_t& room) {
+  return intern(TableKind::kText, std::as_bytes(std::span(text)), &room);
+}
 std::uint32_t TableWriter::frame(const FrameIds& frame) {
   return intern(TableKind::kFrame, bytes_of(frame));
 }
@@ -67,15 +70,20 @@ std::uint32_t TableWriter::fact(std::uint32_t name, std::uint32_t value) {
   return intern(TableKind::kFact, bytes_of(TableFact{name, value}));
 }
 
-std::uint32_t TableWriter::intern(TableKind kind, std::span<const std::byte> bytes) {
+std::uint32_t TableWriter::intern(TableKind kind,
+                                  std::span<const std::byte> bytes,
+                                  std::uint64_t* room) {
   const std::size_t mask = slots_.size() - 1;
   std::size_t slot = hash_of(kind, bytes) & mask;
   for (; slots_[slot] != 0; slot = (slot + 1) & mask) {
     const std::uint64_t offset = std::uint64_t{slots_[slot] - 1} * 8;
     if (const std::uint32_t id = match(offset, kind, bytes); id != 0) return id;
   }
+  const std::uint64_t size = table_entry_size(bytes.size());
+  if (room != nullptr && size > *room) return 0;
   const std::uint64_t offset = used_;
   const std::uint32_t id = append(kind, bytes);
+  if (id != 0 && room != nullptr) *room -= size;
   if (id != 0) slots_[slot] = static_cast<std::uint32_t>(offset / 8) + 1;
   return id;
 }

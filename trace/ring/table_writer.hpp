@@ -27,6 +27,8 @@ class TableWriter {
   // Each gives the id of what is there already, or of a new entry; 0, and a count in the header, if
   // the table is full. Cost: a hash over the bytes and mostly one comparison.
   [[nodiscard]] std::uint32_t text(std::string_view text);
+  /// The same, but a new entry takes from `room` bytes, and there must be enough of them.
+  [[nodiscard]] std::uint32_t text_within(std::string_view text, std::uint64_t& room);
   [[nodiscard]] std::uint32_t frame(const FrameIds& frame);
   /// Ids of frames, the innermost first. 0 for the empty stack.
   [[nodiscard]] std::uint32_t stack(std::span<const std::uint32_t> frames);
@@ -36,7 +38,9 @@ class TableWriter {
   [[nodiscard]] std::uint32_t fact(std::uint32_t name, std::uint32_t value);
 
  private:
-  [[nodiscard]] std::uint32_t intern(TableKind kind, std::span<const std::byte> bytes);
+  [[nodiscard]] std::uint32_t intern(TableKind kind,
+                                     std::span<const std::byte> bytes,
+                                     std::uint64_t* room = nullptr);
   /// Whether the entry at `offset` is this one; its id then, else 0.
   [[nodiscard]] std::uint32_t match(std::uint64_t offset,
                                     TableKind kind,

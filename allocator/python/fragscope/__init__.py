@@ -14,7 +14,8 @@ A job may say what it is doing, which the trace keeps:
         ...
     fragscope.mark("first step")
 
-Where nothing is recorded all of it does nothing, so it may stay in. To import this package imports neither
+What is said before a device is used, or PyTorch imported, is kept until then: the last 64 marks. Where
+nothing is recorded all of it does nothing, so it may stay in. To import this package imports neither
 PyTorch nor anything else that takes time.
 """
 
@@ -72,7 +73,28 @@ def _engine():
     return engine if engine and engine.is_loaded() else None
 
 
+# What was said before there was anything to record with; the last of it.
+_early = []
+_MOST_EARLY = 64
+
+
 def _mark(text, kind):
     engine = _engine()
     if engine:
         engine.mark(text, kind)
+        return
+    from _thread import get_native_id
+    from os import getpid
+    from time import monotonic_ns
+
+    _early.append((str(text), kind, monotonic_ns(), get_native_id(), getpid()))
+    del _early[:-_MOST_EARLY]
+
+
+def earlier_marks():
+    """Once, what this process said before: text, kind, CLOCK_MONOTONIC, and the system's id of the thread."""
+    from os import getpid
+
+    marks = [mark[:-1] for mark in _early if mark[-1] == getpid()]
+    _early.clear()
+    return marks

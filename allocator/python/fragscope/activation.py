@@ -9,10 +9,14 @@ What goes wrong with a token in PyTorch's own variable is raised as PyTorch rais
 CUDA is first used. What goes wrong with recording alone is a line on standard error, and the job runs on
 without a record."""
 
+import atexit
 import os
 import sys
 
 from . import engine, settings, shim
+
+
+_LAST = -1000  # Among multiprocessing's finalizers.
 
 
 class _State:
@@ -24,6 +28,7 @@ class _State:
     request = None
     error = None  # What is wrong with the tokens.
     whole = {}  # Hidden variables, as they were.
+    arrange_end = None  # See _end_well_in_children.
 
 
 def say(text):
@@ -198,6 +203,29 @@ def _install(torch, request):
     if reason is not None:
         raise _Refused(reason.decode(errors="replace"))
     _State.recording = True
+    atexit.register(part.fragscope_torch_flush)
+    _end_well_in_children(part.fragscope_torch_flush)
+
+
+def _end_well_in_children(flush):
+    """multiprocessing ends its children without what runs at an exit, but for finalizers of its own."""
+    util = sys.modules.get("multiprocessing.util")
+    process = sys.modules.get("multiprocessing.process")
+    if util is None or process is None:  # Not a child, and none will come: PyTorch imports them itself.
+        return
+
+    def end():
+        flush()
+        engine.end()
+
+    def arrange(_):
+        util.Finalize(None, end, exitpriority=_LAST)
+
+    _State.arrange_end = arrange  # Their list does not keep it alive.
+    # As a child begins it forgets the finalizers that there are.
+    util.register_after_fork(arrange, arrange)
+    if process.parent_process() is not None:
+        arrange(None)
 
 
 def _settings_for_torch(torch, request):
@@ -245,5 +273,6 @@ def _plug_in(torch, request, error):
         getattr(handle, setter)(engine.address_of(function))
     memory.change_current_allocator(allocator)
     _State.recording = True
+    _end_well_in_children(lambda: None)
     say(f"{error}; {request.token} runs as a plug-in: without memory statistics, snapshots and pools, and "
         "a request that fails is a RuntimeError")

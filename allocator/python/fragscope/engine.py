@@ -6,6 +6,8 @@ import ctypes
 import os
 from pathlib import Path
 
+from . import earlier_marks
+
 LIBRARY = "libfragscope_alloc.so"
 
 _library = None
@@ -35,8 +37,13 @@ def load():
         library.fragscope_ring_path.argtypes = [ctypes.c_int]
         library.fragscope_mark.restype = None
         library.fragscope_mark.argtypes = [ctypes.c_char_p, ctypes.c_int]
+        library.fragscope_mark_earlier.restype = None
+        library.fragscope_mark_earlier.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_uint64, ctypes.c_uint32]
         library.fragscope_configure.restype = ctypes.c_char_p
         library.fragscope_configure.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+        library.fragscope_end.restype = None
+        for text, kind, monotonic_ns, thread in earlier_marks():
+            library.fragscope_mark_earlier(_bytes(text), kind, monotonic_ns, thread)
         _library = library
     return _library
 
@@ -48,10 +55,19 @@ def configure(name, value):
         raise EngineError(error.decode(errors="replace"))
 
 
+def _bytes(text):
+    # A zero byte would end the text; what is no text has a name all the same.
+    return str(text).replace("\0", " ").encode(errors="replace")
+
+
 def mark(text, kind):
     """A point (0), or where a stage begins (1) or ends (2)."""
-    # A zero byte would end the text; what is no text has a name all the same.
-    _library.fragscope_mark(str(text).replace("\0", " ").encode(errors="replace"), kind)
+    _library.fragscope_mark(_bytes(text), kind)
+
+
+def end():
+    """Nothing is recorded any more, and the traces say that the process ended well."""
+    _library.fragscope_end()
 
 
 def ring_path(device):

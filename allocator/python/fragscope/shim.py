@@ -76,7 +76,7 @@ def compile_command(source_root, library):
         "-isystem", str(include / "torch" / "csrc" / "api" / "include"),
         "-isystem", str(cuda_include(torch_folder)),
         *map(str, sources(source_root)),
-        f"-L{torch_folder / 'lib'}", "-lc10_cuda", "-lc10", "-ldl",
+        f"-L{torch_folder / 'lib'}", "-lc10_cuda", "-lc10", "-ltorch_cpu", "-ldl",
         "-o", str(library),
     ]
 
@@ -178,6 +178,7 @@ def load(torch, say):
         part.fragscope_torch_parse_settings.restype = ctypes.c_char_p
         part.fragscope_torch_install.restype = ctypes.c_char_p
         part.fragscope_torch_install.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+        part.fragscope_torch_flush.restype = ctypes.c_char_p
         made_for = part.fragscope_torch_version().decode()
     except (OSError, AttributeError) as error:
         raise CannotBuild(f"{library} does not fit this PyTorch: {error}; remove it") from error

@@ -95,6 +95,18 @@ class AttachedAllocator final : public ForwardingAllocator {
       : ForwardingAllocator(native)
       , attachment_(attachment) {}
 
+  /// Has an event come, for what waits for one.
+  void flush() {
+    const auto is_behind = [](const auto& device) {
+      const Attachment* recorded = device.load(std::memory_order_acquire);
+      return recorded != nullptr && recorded->is_behind();
+    };
+    // Each device's snapshot is an event, and changes nothing.
+    if (std::any_of(recorded_.begin(), recorded_.end(), is_behind)) {
+      static_cast<void>(blocks_of(native()));
+    }
+  }
+
   /// CUDA is in use: whatever there is becomes the trace's beginning.
   void begin_in_the_middle(int device_count);
 
@@ -319,13 +331,20 @@ void AttachedAllocator::throw_with_line(const c10::OutOfMemoryError& error) cons
   throw longer;
 }
 
+std::mutex attach_mutex;
+AttachedAllocator* attached_one = nullptr;
+
 }  // namespace
 
+void flush() {
+  // In a forked child nobody would open it again.
+  const std::unique_lock lock(attach_mutex, std::try_to_lock);
+  if (lock.owns_lock() && attached_one != nullptr) attached_one->flush();
+}
+
 const char* attach(const char* library) {
-  static std::mutex mutex;
-  static bool is_attached = false;
-  const std::lock_guard lock(mutex);
-  if (is_attached) return nullptr;
+  const std::lock_guard lock(attach_mutex);
+  if (attached_one != nullptr) return nullptr;
   CUDAAllocator& native = *caching::get();
   if (native.name() != "native") return "PyTorch's allocator is not the native one";
   // PyTorch gives memory back after static destructors have run: it is never unloaded.
@@ -337,7 +356,7 @@ const char* attach(const char* library) {
   auto* attached = new AttachedAllocator(native, attachment);
   if (native.initialized()) attached->begin_in_the_middle(c10::cuda::device_count());
   become_current(*attached);
-  is_attached = true;
+  attached_one = attached;
   return nullptr;
 }
 

@@ -9,4 +9,8 @@ namespace fragscope::shim {
 /// changed. `library` is the path of libfragscope_alloc.so, which stays loaded.
 [[nodiscard]] const char* attach(const char* library);
 
+/// Writes what the program said since PyTorch's last decision. Nothing where nothing is attached.
+/// May throw what PyTorch throws.
+void flush();
+
 }  // namespace fragscope::shim

@@ -212,13 +212,7 @@ class Dump {
         line_ += record.size == ~std::uint64_t{0} ? " none" : fmt::format(" bytes={}", record.size);
         return;
       case RecordKind::kMark:
-        fmt::format_to(out,
-                       " {} \"{}\"",
-                       record.size == 1   ? "begin"
-                       : record.size == 2 ? "end"
-                                          : "point",
-                       report::printable(table_.text(record.address)));
-        return;
+        return add_mark(record);
       case RecordKind::kKeyframeBegin:
         fmt::format_to(
             out, " number={} blocks={} held={}", record.address, record.size, record.other);
@@ -247,6 +241,17 @@ class Dump {
       default:
         add_block(record);
     }
+  }
+
+  void add_mark(const Record& record) {
+    const std::string_view name = table_.text(record.address);
+    fmt::format_to(std::back_inserter(line_),
+                   " {} \"{}\"{}",
+                   record.size == 1   ? "begin"
+                   : record.size == 2 ? "end"
+                                      : "point",
+                   arguments_.redact && !name.empty() ? "(masked)" : report::printable(name),
+                   record.other == 1 ? " annotation" : "");
   }
 
   void add_process(const Record& record) {

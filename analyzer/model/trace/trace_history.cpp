@@ -2,6 +2,7 @@
 #include "analyzer/model/trace/trace_history.hpp"
 
 #include "allocator/policy/conf/size_options.hpp"
+#include "analyzer/model/stages/open_stages.hpp"
 #include "trace/check.hpp"
 #include "trace/format/header_text.hpp"
 #include "trace/ring/clock.hpp"
@@ -74,6 +75,7 @@ class TraceHistory::FirstWalk {
     if (number == next_) return;
     history_.counts_.lost += number - next_;
     lose(next_);
+    stages_.lose();
     next_ = number;
   }
 
@@ -105,6 +107,7 @@ class TraceHistory::FirstWalk {
   void end() {
     settle();
     if (dark_from_) history_.dark_.push_back({*dark_from_, next_ + 1});
+    history_.peak_.stages = peak_stages_.list(header_, table_);
     history_.contradictions_ = heap_.contradictions();
     history_.keyframes_ = heap_.keyframes();
     history_.first_contradiction_ = heap_.first_contradiction();
@@ -129,7 +132,8 @@ class TraceHistory::FirstWalk {
     const std::uint64_t allocated = heap_.levels().allocated;
     if (has_peak_ && allocated <= history_.peak_.allocated_bytes) return;
     has_peak_ = true;
-    history_.peak_ = {event, allocated};
+    history_.peak_ = {event, allocated, std::nullopt};
+    peak_stages_ = stages_;
   }
 
   void note(const Record& record) {
@@ -150,6 +154,9 @@ class TraceHistory::FirstWalk {
         break;
       case RecordKind::kSettings:
         note_settings(record);
+        break;
+      case RecordKind::kMark:
+        stages_.take(record);
         break;
       case RecordKind::kLimit:
         settings_.limit_bytes =
@@ -236,6 +243,8 @@ class TraceHistory::FirstWalk {
     failed.device_free_bytes = record.address;
     failed.device_total_bytes = settings_.device_total_bytes;
     failed.limit_bytes = settings_.limit_bytes;
+    failed.stages = stages_.list(header_, table_);
+    failed.thread = record.thread;
     is_failure_open_ = true;
   }
 
@@ -244,6 +253,8 @@ class TraceHistory::FirstWalk {
   const trace::Table& table_;
   const trace::Header& header_;
   RecordedHeap heap_;
+  OpenStages stages_;
+  OpenStages peak_stages_;
   TraceLevels most_;
   std::uint64_t next_ = 0;  // the record that comes
   RecordKind last_kind_ = RecordKind::kNone;

@@ -199,6 +199,95 @@ class Attach(unittest.TestCase):
             for key in ("size_bytes", "need_bytes", "stream", "pool", "class"):
                 self.assertEqual(mine["request"][key], other["request"][key])
 
+    def stages_of(self, said, report):
+        """What the trace says was done: (what, text, source, whether by the main thread)."""
+        marks = read_trace.describe(read_trace.read_path(report["input"]["path"]))["marks"]
+        return [(mark["what"], mark["text"], mark["source"], mark["thread"] == said["thread"]) for mark in marks]
+
+    def test_stages(self):
+        for history in ("off", "on"):
+            with self.subTest(history=history):
+                said = self.run_program("stages", self.way, history)
+                report = self.assert_trace_agrees(said)
+                stages = self.stages_of(said, report)
+                path = report["input"]["path"]
+                # The independent reader, dump and analyze say the same.
+                dump = fragscope("dump", path)
+                self.assertEqual(dump.count(" mark "), len(stages))
+                self.assertEqual(len([line for line in dump.splitlines()
+                                      if 'mark begin "inner" annotation' in line]), 1)
+                self.assertNotIn("inner", fragscope("dump", "--redact", path))
+                named = [stage for stage in stages if stage[1] not in ("empty", "Optimizer.step#SGD.step")]
+                annotations = [("begin", "before CUDA"), ("end", "before CUDA"), ("begin", "forward"),
+                               ("begin", "inner"), ("end", "inner"), ("end", "forward"), ("begin", "beside"),
+                               ("end", "beside"), ("begin", "ProfilerStep#0"), ("end", "ProfilerStep#0"),
+                               ("begin", "ProfilerStep#1"), ("end", "ProfilerStep#1"),
+                               ("begin", "ProfilerStep#2"), ("end", "ProfilerStep#2")]
+                expected = [(*each, "annotation", each[1] != "beside") for each in annotations]
+                self.assertEqual(named[0], ("begin", "the job", "program", True))
+                self.assertEqual(named[1:1 + len(expected)], expected)
+                self.assertIn(("point", "a point", "program", True), named)
+                self.assertIn(("begin", "Optimizer.step#SGD.step", "annotation", True), stages)
+                self.assertIn(("end", "Optimizer.step#SGD.step", "annotation", True), stages)
+                # Of twenty thousand that say nothing, few are in the trace.
+                self.assertLess(sum(stage[1] == "empty" for stage in stages), 10_000)
+                peak = report["devices"][0]["peak"]["stages"]
+                self.assertEqual([(each["name"], each["source"]) for each in peak], [("the job", "program")])
+                failure, = report["failures"]
+                self.assertEqual([(each["name"], each["source"], each["this_thread"])
+                                  for each in failure["stages"]],
+                                 [("the job", "program", True), ("forward", "annotation", True),
+                                  ("inner", "annotation", True)])
+                self.assertIn("STAGES", fragscope("analyze", path))
+                times = [each["time_us"] for each in failure["stages"]]
+                self.assertEqual(times, sorted(times))
+                self.assertLess(times[-1], failure["time_us"] + 1)
+                # What PyTorch's own history has is what it had.
+                self.assertEqual(said["annotations"].count("forward"), 2 if history == "on" else 0)
+                os.unlink(path)
+
+    def test_stages_of_any_number_of_names(self):
+        said = self.run_program("names", self.way, 60_000, code=-signal.SIGKILL)
+        report = self.assert_trace_agrees(said, peaks=False, signals={"history-cut"})
+        marks = read_trace.describe(read_trace.read_path(report["input"]["path"]))["marks"]
+        self.assertEqual(marks[-1]["text"], "batch # of an epoch")
+
+    def test_call_stacks(self):
+        for stacks in ("python", "all"):
+            with self.subTest(stacks=stacks):
+                self.run_program("stacks", self.way, stacks)
+                ring, = self.rings()
+                report = json.loads(fragscope("analyze", "--json", ring["path"]))
+                failure, = report["failures"]
+                frames = failure["request"]["frames"]
+                in_python = [frame["name"] for frame in frames if frame["filename"].endswith(".py")]
+                self.assertEqual(in_python[:3], ["allocate", "failing", "run_stacks"])
+                lines = [frame["line"] for frame in frames if frame["filename"].endswith("support.py")]
+                source = (HERE.parent / "support.py").read_text().splitlines()
+                self.assertIn("torch.empty", source[lines[0] - 1])
+                # Compiled code is there only where it was asked for.
+                self.assertEqual(len(in_python) < len(frames), stacks == "all")
+                holder, = [each for each in failure["holders"] if each["bytes"] >= 30 << 20]
+                self.assertIn("asks_for_memory", [frame["name"] for frame in holder["frames"]])
+                self.assertIn("asks_for_memory", fragscope("dump", "--stacks", ring["path"]))
+                os.unlink(ring["path"])
+
+    def test_a_segments_stack_is_of_its_first_request_until_it_is_cut(self):
+        stacks = self.assert_same("split")["stacks"]
+        segments = [[functions for functions, _ in look] for look in stacks]
+        if support.EXPANDABLE:  # Whole pages are mapped, so that the first request cuts them already.
+            return
+        self.assertIn("first", segments[0][0])  # Whole: handed out,
+        self.assertIn("first", segments[1][0])  # and given back.
+        self.assertNotIn("first", sum(segments[2], []))
+        _, blocks = stacks[2][0]
+        self.assertIn("second", blocks[0][2])
+
+    def test_raw_memory_while_caching_is_off(self):
+        said = self.assert_same("raw_uncached")
+        held = said["held"]
+        self.assertEqual(held[-1][1], held[0][1])  # Nothing of it is counted as allocated any more.
+
     def test_killed_at_any_moment(self):
         draw = random.Random(6)
         for _ in range(8):

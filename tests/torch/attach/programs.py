@@ -2,6 +2,7 @@
 """Jobs for attach_test.py: `programs.py NAME WAY`, with WAY `native`, `attach`, `dropin` or `middle`. Each prints a line of JSON
 with what PyTorch says in the end, and then kills itself, so that the trace ends there, too."""
 
+import ctypes
 import gc
 import json
 import os
@@ -232,6 +233,131 @@ def run_failure():
     say(messages=messages)
 
 
+def run_stages(history="off"):
+    """Says what it does, before CUDA is used and while, on two threads, by our marks and by PyTorch's annotations."""
+    mark = ctypes.CDLL(os.environ["FRAGSCOPE_ALLOC"]).fragscope_mark
+    scope = torch.profiler.record_function
+    mark(b"the job", 1)
+    with scope("before CUDA"):
+        pass
+    if history == "on":
+        torch.cuda.memory._record_memory_history(max_entries=1000, stacks="python")
+    with scope("forward"):
+        kept = [support.allocate(MIB)]
+        with scope("inner"):
+            message = failing(1 << 45)
+
+    def work():
+        with scope("beside"):
+            kept.append(support.allocate(MIB))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    weights = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(weights.parameters())
+    weights(torch.zeros(1, 8, device="cuda")).sum().backward()
+    optimizer.step()
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
+                                      schedule=torch.profiler.schedule(wait=0, warmup=0, active=9))
+    profiler.start()
+    for _ in range(2):
+        kept.append(support.allocate(MIB))
+        profiler.step()
+    profiler.stop()
+    theirs = [entry["name"] for entry in torch.cuda.memory._snapshot().get("external_annotations", [])]
+    for _ in range(20_000):
+        with scope("empty"):
+            pass
+    mark(b"a point", 0)
+    kept.append(support.allocate(MIB))
+    say(message=message, annotations=theirs, thread=threading.get_native_id())
+
+
+def run_names(count="300000"):
+    """An annotation of another name each time, with something in it."""
+    scope = torch.profiler.record_function
+    kept = support.allocate(100)
+    for number in range(int(count)):
+        with scope(f"batch {number} of an epoch"):
+            kept = support.allocate(100)
+    say(kept=kept.data_ptr())
+
+
+def asks_for_memory(size):
+    return support.allocate(size)
+
+
+def run_stacks():
+    kept = asks_for_memory(30 * MIB)
+    say(message=failing(1 << 45), size=kept.untyped_storage().nbytes())
+
+
+def run_split():
+    """Whose stacks the snapshot shows of segments, while they are whole, cut, and whole again."""
+    torch.cuda.memory._record_memory_history(max_entries=1000, stacks="python")
+
+    def first(size):
+        return support.allocate(size)
+
+    def second(size):
+        return support.allocate(size)
+
+    def look():
+        return [[functions_of(segment), [(block["size"], block["state"], functions_of(block))
+                                         for block in segment["blocks"]]]
+                for segment in torch.cuda.memory._snapshot()["segments"]]
+
+    stacks = []
+    for size in (30 * MIB, 3 * MIB, 100):
+        held = [first(size)]
+        stacks.append(look())
+        held.clear()
+        stacks.append(look())
+        held += [second(size // 10), second(size // 10)]
+        stacks.append(look())
+        del held[0]
+        stacks.append(look())
+        held.clear()
+        stacks.append(look())
+        torch.cuda.empty_cache()
+    say(stacks=stacks)
+
+
+def functions_of(part):
+    return [frame["name"] for frame in part.get("frames", [])
+            if frame["filename"].endswith(("programs.py", "support.py"))]
+
+
+def run_raw_uncached():
+    """Memory by PyTorch's raw functions while caching is off, and given back while it is off and on."""
+    torch.empty(1, device="cuda")
+    held = []
+
+    def look():
+        held.append((support.used_bytes(), torch.cuda.memory_allocated(), torch.cuda.memory_reserved()))
+
+    look()
+    torch.cuda.caching_allocator_enable(False)
+    tensor, raw = support.allocate(40 * MIB), torch.cuda.caching_allocator_alloc(50 * MIB)
+    look()
+    other = torch.cuda.caching_allocator_alloc(60 * MIB)
+    look()
+    for give_back in (lambda: torch.cuda.caching_allocator_delete(raw), tensor.set_):
+        give_back()
+        look()
+    torch.cuda.caching_allocator_enable(True)
+    look()
+    try:
+        torch.cuda.caching_allocator_delete(other)
+        outcome = "given back"
+    except RuntimeError as error:
+        outcome = str(error).split(":")[0]
+    torch.cuda.empty_cache()
+    look()
+    say(held=held, outcome=outcome)
+
+
 def run_fork():
     held = [support.allocate(MIB)]
     pid = os.fork()
@@ -261,6 +387,9 @@ def run_late():
 
 def main():
     name, way, *arguments = sys.argv[1:]
+    if name == "stacks":
+        wrong = ctypes.CDLL(os.environ["FRAGSCOPE_ALLOC"]).fragscope_configure(b"stacks", arguments.pop().encode())
+        assert not wrong
     if way in ("attach", "dropin"):
         attached.install(way)
     if way == "middle":

@@ -56,6 +56,47 @@ RANKS = WORK + """
 work("rank " + os.environ["RANK"])
 """
 
+# A child of a process that has imported PyTorch, but not used CUDA.
+FORK = WORK + """
+import multiprocessing, os, torch
+
+def fails():
+    work("child")
+    raise ValueError("as it should be")
+
+def is_killed():
+    work("child")
+    os.kill(os.getpid(), 9)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("fork")
+    for target, code in ((work, 0), (fails, 1), (is_killed, -9)):
+        process = context.Process(target=target, args=("child",) if target is work else ())
+        process.start()
+        process.join()
+        assert process.exitcode == code, process.exitcode
+    with context.Pool(1) as pool:
+        pool.map(work, ["pool"])
+        pool.close()
+        pool.join()
+"""
+
+# Workers that use the GPU.
+LOADER_ON_GPU = WORK + """
+import torch
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 8
+    def __getitem__(self, index):
+        if index == 0:
+            work("worker")
+        return float(index)
+if __name__ == "__main__":
+    work("parent")
+    loader = torch.utils.data.DataLoader(Numbers(), batch_size=8, num_workers=1, multiprocessing_context="spawn")
+    assert len(list(loader)) == 1
+"""
+
 LOADER = WORK + """
 import torch
 class Numbers(torch.utils.data.Dataset):
@@ -116,9 +157,28 @@ class Children(InstalledTest):
         for text, method in itertools.product(TEXTS, ("spawn", "forkserver")):
             with self.subTest(text=text, method=method):
                 self.clear()
-                said = self.started(text, failing(SPAWN), method)
                 # multiprocessing ends its children without what runs at an exit.
-                self.check(text, said, 3, ends=("ended", "dead"))
+                self.check(text, self.started(text, failing(SPAWN), method), 3)
+
+    def test_fork_before_cuda_is_used(self):
+        for text in TEXTS:
+            with self.subTest(text=text):
+                self.clear()
+                file = self.rings / "program.py"
+                file.write_text(failing(FORK))
+                done = self.run_python(file, **{CUDA: text})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("ValueError: as it should be", done.stderr)
+                said = [json.loads(line) for line in done.stdout.splitlines()]
+                rings = self.check(text, said, 4, ends=("ended", "dead"))
+                # Only the third was killed.
+                self.assertEqual([rings[one["pid"]]["state"] for one in said], ["ended", "ended", "dead", "ended"])
+
+    def test_workers_of_a_data_loader_on_a_gpu(self):
+        for text in TEXTS:
+            with self.subTest(text=text):
+                self.clear()
+                self.check(text, self.started(text, failing(LOADER_ON_GPU)), 2)
 
     def test_programs(self):
         for text in TEXTS:

@@ -175,6 +175,42 @@ class SwitchedOn(LoadingTest):
                       'mark end "reading a\u00f6 checkpoint"'):
             self.assertIn(words, dump)
 
+    def test_what_is_said_early_or_late_is_kept(self):
+        program = ("import fragscope, threading, time\n"
+                   "for number in range(100): fragscope.mark(f'too early {number}')\n"
+                   "begin = time.time()\n"
+                   "with fragscope.stage('importing'):\n"
+                   "    import torch\n"
+                   "    imported = time.time()\n"
+                   "fragscope.mark('imported')\n"
+                   "kept = torch.empty(1, device='cuda')\n"
+                   "fragscope.mark('used')\n"
+                   "with torch.profiler.record_function('the last'): pass\n"
+                   "print(begin, imported, time.time(), threading.get_native_id())\n")
+        for backend in ("fragscope_attach", "fragscope"):
+            with self.subTest(backend=backend):
+                output = self.output_of("-c", program, **{CUDA: f"backend:{backend}"}).split()
+                begin, imported, used = map(float, output[:3])
+                ring, = self.listed()
+                lines = [line.split() for line in
+                         subprocess.run([TOOL, "dump", ring["path"]], capture_output=True, text=True,
+                                        check=True).stdout.splitlines() if " mark " in line]
+                marks = [(words[3], " ".join(words[4:-1]), float(words[1])) for words in lines]
+                self.assertEqual({words[-1] for words in lines}, {f"thread={output[3]}"})
+                # The last 64 of what was said before PyTorch was there.
+                self.assertEqual([mark[:2] for mark in marks],
+                                 [*(("point", f'"too early {number}"') for number in range(37, 100)),
+                                  ("begin", '"importing"'), ("end", '"importing"'), ("point", '"imported"'),
+                                  ("point", '"used"'), ("begin", '"the last" annotation'),
+                                  ("end", '"the last" annotation')])
+                times = [mark[-1] for mark in marks]
+                self.assertEqual(times, sorted(times))
+                self.assertAlmostEqual(times[63], begin, delta=0.05 + (imported - begin) / 20)
+                self.assertAlmostEqual(times[64], imported, delta=0.05)
+                self.assertAlmostEqual(times[-1], used, delta=0.05)
+                for path in self.rings.glob("*.ring"):
+                    path.unlink()
+
     def test_a_running_process_can_be_switched_on(self):
         program = ("import fragscope, torch\n"
                    "x = torch.empty(1 << 20, device='cuda')\n"

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 from pathlib import Path
 
@@ -177,9 +178,36 @@ class Plugin(unittest.TestCase):
                 if "Running" not in options:
                     self.assertIn(expected, report["input"]["facts"]["nvml"])
 
+    def test_call_stacks(self):
+        for stacks in ("python", "all"):
+            with self.subTest(stacks=stacks):
+                self.output_of("stacks", stacks)
+                path = self.ring()["path"]
+                report = json.loads(fragscope("analyze", "--json", path))
+                failure, = report["failures"]
+                frames = failure["request"]["frames"]
+                in_python = [frame["name"] for frame in frames if frame["filename"].endswith("plugin_test.py")]
+                self.assertEqual(in_python[:2], ["asks_for_memory", "run_stacks"])
+                in_code = [frame for frame in frames if not frame["filename"].endswith(".py")]
+                self.assertEqual(bool(in_code), stacks == "all", frames)
+                holder, = failure["holders"]
+                self.assertIn("asks_for_memory", [frame["name"] for frame in holder["frames"]])
+                self.assertIn("asks_for_memory", fragscope("dump", "--stacks", path))
+                os.unlink(path)
+
     def test_marks_say_it_too(self):
-        self.output_of("marks", machine="process=0:4200077:2GiB:python")
+        opened_ns = int(self.output_of("marks", machine="process=0:4200077:2GiB:python"))
         dump = fragscope("dump", self.ring()["path"])
+        # Those from before the device was used: the last of them, each with its own time.
+        early = [line.split() for line in dump.splitlines() if " mark " in line and "earl" in line]
+        times = [float(words[1]) for words in early]
+        self.assertEqual(len(early), 256)
+        self.assertEqual([words[-2].strip('"') for words in early[:-2]], [str(n) for n in range(46, 300)])
+        self.assertEqual(early[-1][3:5], ["point", '"earliest"'])
+        self.assertEqual(early[-1][-1], "thread=4711")
+        self.assertEqual(times[:-1], sorted(times[:-1]))
+        self.assertTrue(opened_ns / 1e9 - 1 < times[-2] < opened_ns / 1e9 - 0.09, (opened_ns, times[-2]))
+        self.assertAlmostEqual(times[-1], opened_ns / 1e9 - 1.1, delta=0.2)
         marked = dump.partition('"first"')[2]
         self.assertRegex(marked.partition('"second"')[0], r' process pid=4200077 bytes=\d+ name="python"')
         # A thousand marks as fast as they come may not ask a thousand times.
@@ -258,10 +286,33 @@ def run_fail(whose="ours"):
     print("goes on")
 
 
+def asks_for_memory(size):
+    import torch
+
+    return torch.empty(size, dtype=torch.uint8, device="cuda")
+
+
+def run_stacks(stacks):
+    library = use_ours()
+    library.fragscope_configure.restype = ctypes.c_char_p
+    assert library.fragscope_configure(b"stacks", stacks.encode()) is None
+    kept = [asks_for_memory(30 * MIB)]
+    try:
+        asks_for_memory(1 << 45)
+    except RuntimeError:
+        print(len(kept))
+
+
 def run_marks():
     import torch
 
     library = use_ours()
+    for number in range(300):
+        library.fragscope_mark(b"early %d" % number, 0)
+    library.fragscope_mark(b"early stage", 1)
+    library.fragscope_mark_earlier(b"earliest", 0, ctypes.c_uint64(time.monotonic_ns() - 10**9), 4711)
+    time.sleep(0.1)
+    print(time.time_ns())
     torch.empty(1, device="cuda")
     library.fragscope_mark(b"first", 0)
     library.fragscope_mark(b"second", 0)
@@ -352,7 +403,7 @@ def run_child(what, *arguments):
         train(int(arguments[0]))
     else:
         {"fail": run_fail, "marks": run_marks, "fork": run_fork, "two_devices": run_two_devices, "threads": run_threads,
-         "record_stream": run_record_stream}[what](*arguments)
+         "record_stream": run_record_stream, "stacks": run_stacks}[what](*arguments)
 
 
 if __name__ == "__main__":
