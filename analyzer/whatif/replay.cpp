@@ -130,6 +130,10 @@ policy::Address Replay::run(const Op& op) {
         pool_is_known_[op.pool] = false;
       }
       break;
+    case OpKind::kUsePool:
+      if (!pool_is_known_[op.pool]) policy_.create_pool(program_.pools[op.pool]);
+      pool_is_known_[op.pool] = true;
+      break;
     case OpKind::kLimit:
       if (!settings_.follows_program) break;
       policy_.set_limit(op.bytes == policy::kUnlimited ? std::nullopt : std::optional(op.bytes));

@@ -35,7 +35,9 @@ std::string_view name_of(OpKind kind) {
     case OpKind::kRelease:
       return "memory goes back for the next request";
     case OpKind::kReleasePool:
-      return "nobody uses the pool any more";
+      return "nobody uses the pool";
+    case OpKind::kUsePool:
+      return "the pool is used again";
     case OpKind::kLimit:
       return "set the limit";
     case OpKind::kSettings:

@@ -25,7 +25,8 @@ enum class OpKind : std::uint8_t {
   /// The driver got memory back just before the request that follows: it was the program's doing if
   /// the cache could have served that request, else the request's own (`settle`).
   kRelease,
-  kReleasePool,  ///< Nobody uses `pool` any more.
+  kReleasePool,  ///< Nobody uses `pool` at the op that follows,
+  kUsePool,      ///< and somebody does again.
   kLimit,        ///< At most `bytes` may be held; all bits: no limit.
   kSettings,     ///< The option string `bytes` of `texts`.
   kExpandable,   ///< From here on segments are expandable (`bytes` 1) or plain (0), as was seen.

@@ -26,6 +26,13 @@ policy::ImageSegment* space_of(std::vector<policy::ImageSegment>& segments,
   return nullptr;
 }
 
+/// A keyframe may come between a free and the merge that follows it.
+bool extends_hole(const policy::ImageSegment& segment, const model::HeapBlock& hole) {
+  if (segment.blocks.empty()) return false;
+  const policy::ImageBlock& last = segment.blocks.back();
+  return !last.is_allocated && last.address + last.size == hole.address;
+}
+
 /// The start of the address space that the range lies in: the last that begins at it or before it.
 policy::Address base_of(const model::HeapState& heap, const model::HeapSegment& range) {
   policy::Address base = range.address;
@@ -69,6 +76,10 @@ void ProgramBuilder::begin_with(const model::HeapState& heap,
     }
     for (const model::HeapBlock& block : heap.blocks_of(range)) {
       const bool is_free = block.state == model::BlockState::kFree;
+      if (is_free && extends_hole(*segment, block)) {
+        segment->blocks.back().size += block.size_bytes;
+        continue;
+      }
       segment->blocks.push_back(
           {block.address, block.size_bytes, is_free ? 0 : block.requested_bytes, !is_free});
       if (is_free) continue;
@@ -114,7 +125,6 @@ std::uint16_t ProgramBuilder::pool_index(policy::PoolId pool) {
     return static_cast<std::uint16_t>(found - program_.pools.begin());
   }
   program_.pools.push_back(pool);
-  pool_is_released_.push_back(false);
   return static_cast<std::uint16_t>(program_.pools.size() - 1);
 }
 
@@ -127,14 +137,12 @@ std::uint32_t ProgramBuilder::stream_index(policy::StreamId stream) {
 }
 
 std::size_t ProgramBuilder::request(std::uint64_t bytes, const Home& home, bool failed) {
-  // Whatever only went back did not serve this request; a refused one may have emptied the cache.
-  if (group_gives_back_ && !group_gets_ && !failed) end_group();
-  // A refused request has waited for all that was pending before it gave up.
-  add_completions(failed ? late_slots_ : completed_slots_);
+  // A refused request has waited for all that was pending before it gave up; where that began is
+  // not always known.
+  if (!failed || is_in_miss_) add_completions(completed_slots_);
   note_kind_of_segments(home.pool);
   give_group_to_next_op(true);
   const std::uint16_t pool = pool_index(home.pool);
-  pool_is_released_[pool] = false;
   const std::uint32_t stream = stream_index(home.stream);
   const std::size_t index = program_.ops.size();
   Op& op = add(OpKind::kAllocate);
@@ -143,6 +151,7 @@ std::size_t ProgramBuilder::request(std::uint64_t bytes, const Home& home, bool 
   op.pool = pool;
   op.stream = stream;
   is_in_miss_ = false;
+  use_pools_again();
   add_completions(late_slots_);
   add_completions(completed_slots_);
   return index;
@@ -243,6 +252,7 @@ void ProgramBuilder::cache_released() {
   add_completions(completed_slots_);
   give_group_to_next_op(false);
   add(OpKind::kEmptyCache);
+  use_pools_again();
   add_completions(late_slots_);
 }
 
@@ -252,11 +262,9 @@ void ProgramBuilder::end_group() {
 }
 
 void ProgramBuilder::give_group_to_next_op(bool is_of_request) {
-  for (const std::uint16_t pool : std::exchange(group_pools_, {})) {
-    if (pool_is_released_[pool]) continue;
-    pool_is_released_[pool] = true;
+  unused_pools_ = std::exchange(group_pools_, {});
+  for (const std::uint16_t pool : unused_pools_)
     add(OpKind::kReleasePool).pool = pool;
-  }
   const auto gives_back = [](const DeviceCall& call) {
     return call.kind == DeviceCall::Kind::kFree || call.kind == DeviceCall::Kind::kUnmap;
   };
@@ -270,6 +278,12 @@ void ProgramBuilder::give_group_to_next_op(bool is_of_request) {
   }
   group_.clear();
   group_gives_back_ = group_gets_ = false;
+}
+
+// Nobody records when a pool loses its last user or gets one again; only what went back shows it.
+void ProgramBuilder::use_pools_again() {
+  for (const std::uint16_t pool : std::exchange(unused_pools_, {}))
+    add(OpKind::kUsePool).pool = pool;
 }
 
 // The option may be changed at any time, and a snapshot shows it at the end alone. A pool with an

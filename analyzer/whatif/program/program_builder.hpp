@@ -82,6 +82,8 @@ class ProgramBuilder {
   void add_completions(std::vector<std::uint32_t>& slots);
   void end_group();
   void give_group_to_next_op(bool is_of_request);
+  /// After the op that the group was given to.
+  void use_pools_again();
   void note_kind_of_segments(policy::PoolId pool);
 
   Program program_;
@@ -89,13 +91,13 @@ class ProgramBuilder {
   absl::flat_hash_map<policy::Address, Known> known_;
   std::vector<std::uint32_t> spare_slots_;
   absl::flat_hash_map<policy::StreamId, std::uint32_t> streams_;
-  std::vector<bool> pool_is_released_{false};
   /// Completed since the last op. What a release of the cache waited for must not be free for the
   /// request that made it necessary: those come after it.
   std::vector<std::uint32_t> completed_slots_;
   std::vector<std::uint32_t> late_slots_;
-  std::vector<DeviceCall> group_;           // of no op yet
-  std::vector<std::uint16_t> group_pools_;  // from which some of it went back
+  std::vector<DeviceCall> group_;            // of no op yet
+  std::vector<std::uint16_t> group_pools_;   // from which some of it went back
+  std::vector<std::uint16_t> unused_pools_;  // until the op is there
   bool group_gives_back_ = false;
   bool group_gets_ = false;
   bool is_in_miss_ = false;

@@ -25,9 +25,12 @@ Refusal refusal_at(const Program& program, std::size_t op) {
   const auto call = std::ranges::lower_bound(
       program.device_calls, static_cast<std::uint32_t>(op), {}, &DeviceCall::op);
   const bool is_after_release = op > 0 && program.ops[op - 1].kind == OpKind::kRelease;
-  return {is_after_release || (call != program.device_calls.end() && call->op == op),
-          op + 1 < program.ops.size() && program.ops[op + 1].kind == OpKind::kComplete &&
-              program.ops[op + 1].event == program.ops[op].event};
+  std::size_t next = op + 1;
+  while (next < program.ops.size() && program.ops[next].kind == OpKind::kUsePool)
+    ++next;
+  const bool waited = next < program.ops.size() && program.ops[next].kind == OpKind::kComplete &&
+                      program.ops[next].event == program.ops[op].event;
+  return {is_after_release || (call != program.device_calls.end() && call->op == op), waited};
 }
 
 /// Whether a miss outside of a capture would give something back, or wait for something.
