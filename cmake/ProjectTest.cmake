@@ -2,7 +2,16 @@
 # paths such as fixtures/demo_oom.pickle hold, and carries exactly one label.
 include(GoogleTest)
 
-set(FRAGSCOPE_TEST_LABELS unit golden field sim fuzz bench torch style gpu)
+set(FRAGSCOPE_TEST_LABELS unit golden field sim fuzz bench torch torch26 style gpu)
+
+# The label of tests on this version of PyTorch. The newest belongs to every run; 2.6 has a preset.
+function(fragscope_torch_label variable version)
+  if(version STREQUAL "2.6")
+    set(${variable} torch26 PARENT_SCOPE)
+  else()
+    set(${variable} torch PARENT_SCOPE)
+  endif()
+endfunction()
 
 function(fragscope_check_label name label)
   if(NOT label IN_LIST FRAGSCOPE_TEST_LABELS)
