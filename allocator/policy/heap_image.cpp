@@ -5,6 +5,7 @@
 #include "allocator/policy/caching_policy.hpp"
 #include "trace/check.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -38,7 +39,7 @@ void CachingPolicy::adopt(const ImageSegment& segment) {
     block.stream = segment.stream;
     block.pool = pool;
     block.expandable = expandable;
-    if (options_.version != TorchVersion::kTorch26) block.segment_number = segments_made_;
+    if (options_.version != TorchVersion::kTorch26) block.segment_number = segment.number;
     if (last != nullptr) insert_after(*last, block);
     last = &block;
     return block;
@@ -60,7 +61,7 @@ void CachingPolicy::adopt(const ImageSegment& segment) {
   const Address end = segment.address + segment.size;
   FRAGSCOPE_CHECK(covered <= end && (expandable != nullptr || covered == end));
   append_unmapped(covered, end);
-  ++segments_made_;
+  segments_made_ = std::max(segments_made_, segment.number + 1);
   if (expandable != nullptr) return;
   statistics_.segment.add(segment.size_class, 1);
   if (segment.size >= options_.conf.rules.max_split_size) statistics_.oversize_segments.add(1);

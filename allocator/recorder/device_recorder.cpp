@@ -320,7 +320,10 @@ void DeviceRecorder::write_blocks() {
     record.flags |= block.allocated ? trace::kFlagAllocated : 0;
     record.flags |= is_pending ? trace::kFlagPending : 0;
     record.flags |= block.mapped ? 0 : trace::kFlagUnmapped;
-    record.flags |= block.prev == nullptr ? trace::kFlagFirst : 0;
+    if (block.prev == nullptr) {
+      record.flags |= trace::kFlagFirst;
+      record.segment = static_cast<std::uint32_t>(block.segment_number);
+    }
     const std::uint32_t current = std::exchange(stack_, block.tag);
     write(record);
     stack_ = current;

@@ -34,6 +34,9 @@ struct HeapSegment {
   std::uint32_t first_block = 0;
   std::uint32_t block_count = 0;
   bool pool_assumed = false;  ///< Gone by the end, in a trace that names no pools.
+  /// Rises in the order in which segments were obtained, of an address space for all its ranges; 0
+  /// for all where that is not known.
+  std::uint64_t number = 0;
 };
 
 /// The lowest address that was ever mapped of an expandable segment; what lies between it and the

@@ -5,11 +5,9 @@
 #include "analyzer/verdict/running/policy_failure.hpp"
 #include "analyzer/verdict/running/policy_heap.hpp"
 #include "analyzer/whatif/replay.hpp"
+#include "analyzer/whatif/side_by_side.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
-#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -153,26 +151,12 @@ std::vector<Trial> try_all(const Program& program,
                            std::vector<Variant> variants,
                            const Tick& tick) {
   std::vector<Trial> trials(variants.size());
-  std::atomic<std::size_t> next = 0;
-  std::mutex mutex;
-  std::size_t done = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < trials.size(); i = next++) {
-      Trial& trial = trials[i];
-      trial.variant = std::move(variants[i]);
-      trial.outcome = run(program, trial.variant);
-      trial.peak = state_at_peak(program, trial.variant, trial.outcome);
-      const std::lock_guard lock(mutex);
-      if (tick) tick(++done, trials.size());
-    }
-  };
-  {
-    const std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
-    std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < std::min(threads, trials.size()); ++i)
-      others.emplace_back(work);
-    work();
-  }
+  side_by_side(variants.size(), tick, [&](std::size_t i) {
+    Trial& trial = trials[i];
+    trial.variant = std::move(variants[i]);
+    trial.outcome = run(program, trial.variant);
+    trial.peak = state_at_peak(program, trial.variant, trial.outcome);
+  });
   std::ranges::stable_sort(trials, {}, rank);
   return trials;
 }

@@ -15,10 +15,14 @@ class FractionTest : public PolicyTest {
   }
 };
 
-/// Half of the device may be held.
+/// Half of the device may be held, by options that were set while it was in use: those that are
+/// there from the start are a limit, too.
 class RejectionTest : public PolicyTest {
  protected:
-  void SetUp() override { use(100 * kMiB, with_fraction(0.5)); }
+  void SetUp() override {
+    use(100 * kMiB);
+    policy().set_options(with_fraction(0.5));
+  }
   static PolicyOptions with_fraction(double fraction) {
     PolicyOptions options;
     options.conf.throw_on_cudamalloc_oom = true;
@@ -59,6 +63,16 @@ TEST_F(FractionTest, IsRoundedAndCutOffUpTo29) {
   use_version(TorchVersion::kTorch26, 7 * kMiB);
   policy().set_memory_fraction(0.3);
   EXPECT_EQ(policy().limit(), 2'202'009U);
+}
+
+TEST_F(FractionTest, InTheOptionsIsALimitFromTheStartAlone) {
+  PolicyOptions options;
+  options.conf.per_process_memory_fraction = 0.5;
+  use(100 * kMiB, options);
+  EXPECT_EQ(policy().limit(), 50 * kMiB);
+  options.conf.per_process_memory_fraction = 0.25;
+  policy().set_options(options);
+  EXPECT_EQ(policy().limit(), 50 * kMiB);
 }
 
 TEST_F(FractionTest, OfZeroForbidsEverything) {

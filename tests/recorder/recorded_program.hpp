@@ -41,9 +41,13 @@ inline RecorderOptions recorder_options(const std::string& directory,
 
 class RecordedProgram {
  public:
-  /// The ring lies in `directory`.
-  RecordedProgram(std::uint32_t seed, const std::string& directory, RingSize size = {})
+  /// The ring lies in `directory`. `tells_settings`: changes of the options are recorded.
+  RecordedProgram(std::uint32_t seed,
+                  const std::string& directory,
+                  RingSize size = {},
+                  bool tells_settings = false)
       : draw_(seed)
+      , tells_settings_(tells_settings)
       , max_split_mb_(20 + pick(240))
       , conf_(some_conf())
       , options_(options_of(conf_))
@@ -141,7 +145,7 @@ class RecordedProgram {
     conf_ = some_conf();
     options_ = options_of(conf_);
     policy_.set_options(options_);
-    if (recorder_ != nullptr) recorder_->settings(conf_);
+    if (tells_settings_ && recorder_ != nullptr) recorder_->settings(conf_);
     const bool is_limited = pick(2) == 0;
     policy_.set_limit(is_limited ? std::optional((128 + pick(512)) * kMiB) : std::nullopt);
     device_.set_outside_bytes(pick(200) * kMiB);
@@ -162,6 +166,7 @@ class RecordedProgram {
   }
 
   std::mt19937_64 draw_;
+  bool tells_settings_;
   std::uint64_t max_split_mb_;
   std::string conf_;
   policy::PolicyOptions options_;

@@ -36,7 +36,7 @@ class VerifyTest : public ::testing::Test {
                                        recorder::test::RingSize size = {}) const {
     std::string path;
     {
-      RecordedProgram job(seed, directory_, size);
+      RecordedProgram job(seed, directory_, size, true);
       job.run(steps);
       path = job.ring_path();
     }
@@ -101,7 +101,7 @@ TEST_F(VerifyTest, BeginsWithTheHeapOfARingThatCameRound) {
     const auto program = program_of_trace(*back.history, back.recording);
     ASSERT_TRUE(program);
     EXPECT_GT(program->first_event, 0);
-    EXPECT_FALSE(program->doubts.empty());
+    EXPECT_TRUE(program->doubts.empty()) << program->doubts.front();
     policy::SimulatedDevice device(program->total_bytes());
     const Replay replay(*program, Replay::settings_of(*program), device);
     EXPECT_EQ(policy::broken_invariant(replay.policy()), "");
@@ -110,6 +110,18 @@ TEST_F(VerifyTest, BeginsWithTheHeapOfARingThatCameRound) {
       EXPECT_EQ(blocks_of(verdict::heap_of(replay.policy()).heap), blocks_of(heap));
       return false;
     });
+  }
+}
+
+TEST_F(VerifyTest, DecidesWhatComesAfterAKeyframeAsItWasDecided) {
+  for (std::uint32_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const ReadBack back =
+        recorded_ring(seed, 6000, {std::uint64_t{1} << 12, std::uint64_t{1} << 16});
+    auto program = program_of_trace(*back.history, back.recording);
+    ASSERT_TRUE(program);
+    settle(*program);
+    EXPECT_EQ(what_differs(*program), "");
   }
 }
 

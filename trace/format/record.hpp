@@ -72,7 +72,9 @@ struct Record {
   RecordKind kind = RecordKind::kNone;
   std::uint8_t flags = 0;
   std::uint8_t device = 0;  ///< Ordinal in the recorded process.
-  std::uint8_t reserved[7] = {};
+  std::uint8_t reserved[3] = {};
+  /// Keyframe, first block of a segment: rises in the order in which segments were obtained.
+  std::uint32_t segment = 0;
 };
 
 inline constexpr std::size_t kRecordBytes = 64;
@@ -85,6 +87,7 @@ static_assert(offsetof(Record, other) == 32 && offsetof(Record, stream) == 40);
 static_assert(offsetof(Record, thread) == 44 && offsetof(Record, stack) == 48);
 static_assert(offsetof(Record, pool) == 52 && offsetof(Record, kind) == 54);
 static_assert(offsetof(Record, flags) == 55 && offsetof(Record, device) == 56);
+static_assert(offsetof(Record, segment) == 60);
 
 /// The commit word of the finished record with this number (0, 1, 2, ...). It says which round of
 /// the ring the slot holds.

@@ -28,11 +28,12 @@ struct ImageSegment {
   StreamId stream = 0;
   PoolId pool;
   SizeClass size_class = SizeClass::kSmall;
+  /// Rises in the order in which segments were obtained: among blocks of one size the oldest
+  /// segment's is taken first. 0 for all where that is not known.
+  std::uint64_t number = 0;
   std::vector<ImageBlock> blocks;  ///< By address.
 };
 
-/// Segments in the order in which they were obtained: among blocks of one size the oldest segment's
-/// is taken first.
 struct HeapImage {
   std::vector<ImageSegment> segments;
 };

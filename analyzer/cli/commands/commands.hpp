@@ -19,6 +19,8 @@ void add_dump_command(CLI::App& app, std::function<int()>& run);
 void add_explain_command(CLI::App& app, std::function<int()>& run);
 /// A ring becomes a file.
 void add_record_command(CLI::App& app, std::function<int()>& run);
+/// The smallest device for recorded requests.
+void add_fit_command(CLI::App& app, std::function<int()>& run);
 /// Recorded requests, run again.
 void add_replay_command(CLI::App& app, std::function<int()>& run);
 /// A command with recording on.

@@ -42,6 +42,8 @@ void TraceHeap::forget_blocks() {
   blocks_.clear();
   plain_sizes_.clear();
   spaces_.clear();
+  numbers_.clear();
+  next_number_ = 1;
   mapped_.clear();
   levels_ = {};
 }
@@ -123,6 +125,7 @@ bool TraceHeap::add_segment(const Record& record) {
   block.is_whole = true;
   blocks_[record.address] = block;
   plain_sizes_[record.address] = record.size;
+  number_segment(record.address);
   levels_.reserved += record.size;
   return true;
 }
@@ -150,6 +153,7 @@ bool TraceHeap::map(const Record& record) {
   block.base = record.other;
   block.flags |= trace::kFlagExpandable;
   blocks_[record.address] = block;
+  if (!spaces_.contains(block.base)) number_segment(block.base);
   AddressSpace& space = spaces_[block.base];
   space.mapped_bytes += record.size;
   space.home = block;
@@ -359,7 +363,11 @@ void TraceHeap::take_keyframe() {
   begin_empty();
   std::uint64_t base = 0;
   for (const Record& record : keyframe_) {
-    if ((record.flags & trace::kFlagFirst) != 0) base = record.address;
+    if ((record.flags & trace::kFlagFirst) != 0) {
+      base = record.address;
+      numbers_[base] = record.segment;
+      next_number_ = std::max<std::uint64_t>(next_number_, record.segment + 1);
+    }
     if ((record.flags & trace::kFlagUnmapped) != 0) continue;
     Block block = block_in_keyframe(record);
     block.base = base;
@@ -448,6 +456,7 @@ void TraceHeap::move_space(std::uint64_t from, std::uint64_t to) {
   const AddressSpace space = found->second;
   spaces_.erase(found);
   spaces_[to] = space;
+  numbers_[to] = numbers_[from];
   for (auto& [address, block] : blocks_) {
     if (block.base == from) block.base = to;
   }
@@ -478,6 +487,8 @@ HeapState TraceHeap::state(const TraceNames& names) const {
       HeapSegment& segment = state.segments.emplace_back();
       segment.address = address;
       segment.home = home_of(*block);
+      const auto number = numbers_.find(block->base);
+      if (number != numbers_.end()) segment.number = number->second;
       segment.first_block = static_cast<std::uint32_t>(state.blocks.size());
       base = block->base;
     }

@@ -115,6 +115,7 @@ class TraceHeap {
   [[nodiscard]] bool is_sound_keyframe() const;
   [[nodiscard]] bool is_same_as_keyframe() const;
   void take_keyframe();
+  void number_segment(std::uint64_t base) { numbers_[base] = next_number_++; }
   void keep_stacks();
 
   [[nodiscard]] static Block block_of(const trace::Record& record);
@@ -128,6 +129,8 @@ class TraceHeap {
   Blocks blocks_;                                                  // by address
   absl::flat_hash_map<std::uint64_t, std::uint64_t> plain_sizes_;  // by start
   absl::flat_hash_map<std::uint64_t, AddressSpace> spaces_;        // by base
+  absl::flat_hash_map<std::uint64_t, std::uint64_t> numbers_;      // of segments, by base
+  std::uint64_t next_number_ = 1;
   MappedMemory mapped_;
   TraceLevels levels_;
   std::vector<trace::Record> keyframe_;

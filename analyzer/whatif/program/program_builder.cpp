@@ -13,19 +13,6 @@ policy::StreamId unnamed_stream(std::uint32_t slot) {
   return kUnnamedStream - 1 - slot;
 }
 
-/// The address space of an expandable segment, as far as its mapped ranges show it.
-policy::ImageSegment* space_of(std::vector<policy::ImageSegment>& segments,
-                               const model::HeapSegment& range,
-                               policy::Address base) {
-  for (policy::ImageSegment& segment : segments) {
-    if (segment.page_size > 0 && segment.address == base &&
-        segment.stream == static_cast<policy::StreamId>(range.home.stream)) {
-      return &segment;
-    }
-  }
-  return nullptr;
-}
-
 /// A keyframe may come between a free and the merge that follows it.
 bool extends_hole(const policy::ImageSegment& segment, const model::HeapBlock& hole) {
   if (segment.blocks.empty()) return false;
@@ -52,46 +39,25 @@ policy::Address base_of(const model::HeapState& heap, const model::HeapSegment& 
 void ProgramBuilder::begin_with(const model::HeapState& heap,
                                 std::span<const model::PoolId> pools,
                                 const policy::SizeRules& rules) {
-  const std::uint64_t total = program_.total_bytes();
-  auto& segments = program_.start.segments;
   std::vector<std::pair<policy::Address, std::uint32_t>> pending;
   for (const model::HeapSegment& range : heap.segments) {
-    const bool expandable = range.home.expandable;
-    const policy::Address base = expandable ? base_of(heap, range) : range.address;
-    policy::ImageSegment* segment = expandable ? space_of(segments, range, base) : nullptr;
-    if (segment == nullptr) {
-      segment = &segments.emplace_back();
-      segment->address = base;
-      segment->page_size = expandable ? policy::page_size(range.home.size_class, rules) : 0;
-      segment->stream = static_cast<policy::StreamId>(range.home.stream);
-      const model::PoolId& pool = pools[model::index_of(range.home.pool)];
-      segment->pool = {pool.first, pool.second};
-      segment->size_class = range.home.size_class;
-    }
-    segment->size = range.address + range.size_bytes - base;
-    if (expandable) {
-      // An eighth more than the device has, unless options said otherwise.
-      const std::uint64_t space = policy::round_up(total + total / 8, segment->page_size);
-      segment->size = std::max(segment->size, space);
-    }
+    const policy::Address base =
+        range.home.expandable ? base_of(heap, range) : policy::Address{range.address};
+    policy::ImageSegment& segment = image_of(range, base, pools, rules);
     for (const model::HeapBlock& block : heap.blocks_of(range)) {
       const bool is_free = block.state == model::BlockState::kFree;
-      if (is_free && extends_hole(*segment, block)) {
-        segment->blocks.back().size += block.size_bytes;
+      if (is_free && extends_hole(segment, block)) {
+        segment.blocks.back().size += block.size_bytes;
         continue;
       }
-      segment->blocks.push_back(
+      segment.blocks.push_back(
           {block.address, block.size_bytes, is_free ? 0 : block.requested_bytes, !is_free});
       if (is_free) continue;
       const std::uint32_t slot = take_slot();
       const bool is_pending = block.state == model::BlockState::kPending;
       known_[block.address] = {slot, is_pending, is_pending};
+      program_.start_slots.push_back(slot);
       if (is_pending) pending.emplace_back(block.address, slot);
-    }
-  }
-  for (const policy::ImageSegment& segment : segments) {
-    for (const policy::ImageBlock& block : segment.blocks) {
-      if (block.is_allocated) program_.start_slots.push_back(known_[block.address].slot);
     }
   }
   for (const auto& [address, slot] : pending) {
@@ -100,6 +66,32 @@ void ProgramBuilder::begin_with(const model::HeapState& heap,
     use.stream = stream_index(unnamed_stream(slot));
     add(OpKind::kFree).slot = slot;
   }
+}
+
+/// The plain segment, or the address space; its ranges follow each other.
+policy::ImageSegment& ProgramBuilder::image_of(const model::HeapSegment& range,
+                                               policy::Address base,
+                                               std::span<const model::PoolId> pools,
+                                               const policy::SizeRules& rules) {
+  auto& segments = program_.start.segments;
+  const bool expandable = range.home.expandable;
+  const bool is_new =
+      !expandable || segments.empty() || segments.back().address != base;
+  policy::ImageSegment& segment = is_new ? segments.emplace_back() : segments.back();
+  segment.address = base;
+  segment.size = range.address + range.size_bytes - base;
+  segment.stream = static_cast<policy::StreamId>(range.home.stream);
+  const model::PoolId& pool = pools[model::index_of(range.home.pool)];
+  segment.pool = {pool.first, pool.second};
+  segment.size_class = range.home.size_class;
+  segment.number = range.number;
+  if (!expandable) return segment;
+  segment.page_size = policy::page_size(range.home.size_class, rules);
+  // An eighth more than the device has, unless options said otherwise.
+  const std::uint64_t total = program_.total_bytes();
+  const std::uint64_t space = policy::round_up(total + total / 8, segment.page_size);
+  segment.size = std::max(segment.size, space);
+  return segment;
 }
 
 // --- Requests and frees. -------------------------------------------------------------------------

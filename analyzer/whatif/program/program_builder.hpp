@@ -72,6 +72,10 @@ class ProgramBuilder {
     bool was_used = false;  ///< On another stream: its free waits.
   };
 
+  [[nodiscard]] policy::ImageSegment& image_of(const model::HeapSegment& range,
+                                               policy::Address base,
+                                               std::span<const model::PoolId> pools,
+                                               const policy::SizeRules& rules);
   Op& add(OpKind kind);
   /// The number of its op.
   std::size_t request(std::uint64_t bytes, const Home& home, bool failed);

@@ -147,7 +147,12 @@ class TraceReading {
     if (conf_problem_) {
       program.doubts.push_back("the recorded options are not all known: " + conf_problem_->message);
     }
-    if (stretch_.begin > 0) {
+    const auto& segments = program.start.segments;
+    const bool has_order =
+        segments.size() < 2 || std::ranges::any_of(segments, [](const policy::ImageSegment& segment) {
+          return segment.number > 0;
+        });
+    if (!has_order && program.version != policy::TorchVersion::kTorch26) {
       program.doubts.push_back(
           "the recording begins in the middle of the program: which of several free blocks of one "
           "size is the oldest is not known for those that were there before");

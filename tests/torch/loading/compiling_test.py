@@ -98,7 +98,8 @@ class Compiling(InstalledTest):
             ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library)], text=True, check=True,
             input='extern "C" { const char* fragscope_torch_version() { return "1.0.0"; }\n'
                   "const char* fragscope_torch_parse_settings() { __builtin_trap(); }\n"
-                  "const char* fragscope_torch_install(const char*, const char*) { __builtin_trap(); } }\n")
+                  "const char* fragscope_torch_install(const char*, const char*) { __builtin_trap(); }\n"
+                  "const char* fragscope_torch_flush() { __builtin_trap(); } }\n")
         self.assertEqual(made.returncode, 0)
         done = self.probe("backend:fragscope_attach")
         self.assertEqual(done.stdout.splitlines()[0], "native False")
