@@ -61,6 +61,16 @@ std::uint64_t highest_failure_above(Sizes& sizes, std::uint64_t from, std::uint6
   return highest;
 }
 
+/// A program that begins in the middle holds so much already.
+std::uint64_t held_at_start(const Program& program) {
+  std::uint64_t held = 0;
+  for (const policy::ImageSegment& segment : program.start.segments) {
+    for (const policy::ImageBlock& block : segment.blocks)
+      held += block.size;
+  }
+  return held;
+}
+
 std::uint64_t whole_steps(std::uint64_t bytes) {
   return policy::round_up(bytes, kFitStep);
 }
@@ -88,18 +98,16 @@ std::optional<Fit> find_fit(const Program& program, const Variant& variant) {
   if (free_run.first_failure) return std::nullopt;
   const std::uint64_t outside = variant.outside_bytes;
   const std::uint64_t top = whole_steps(free_run.peak_reserved_bytes + outside);
-  const std::uint64_t least = whole_steps(free_run.peak_allocated_bytes + outside);
+  const std::uint64_t least =
+      whole_steps(std::max(free_run.peak_allocated_bytes, held_at_start(program)) + outside);
 
-  std::uint64_t border = top;
   if (!sizes.fits(top)) return std::nullopt;  // Others take more in the middle.
-  if (least > kFitStep && least < top) {
-    border = sizes.fits(least - kFitStep) ? least - kFitStep : bisect(sizes, least - kFitStep, top);
-  }
+  std::uint64_t border = sizes.fits(least) ? least : bisect(sizes, least, top);
   while (const std::uint64_t failure = highest_failure_above(sizes, border, top))
     border = bisect(sizes, failure, top);
 
   Fit fit;
-  for (std::uint64_t i = 1; i <= kIslandSteps && border > i * kFitStep; ++i) {
+  for (std::uint64_t i = 1; i <= kIslandSteps && border - i * kFitStep >= least; ++i) {
     if (sizes.fits(border - i * kFitStep)) fit.islands.push_back(border - i * kFitStep);
   }
   fit.outcome = sizes.on(border);
@@ -115,15 +123,13 @@ std::vector<Fit> find_fits(const Program& program,
                            std::vector<Variant> variants,
                            const Tick& tick) {
   std::vector<std::optional<Fit>> found(variants.size());
-  side_by_side(variants.size(), tick, [&](std::size_t i) {
-    found[i] = find_fit(program, variants[i]);
-  });
+  side_by_side(
+      variants.size(), tick, [&](std::size_t i) { found[i] = find_fit(program, variants[i]); });
   std::vector<Fit> fits;
   for (std::optional<Fit>& fit : found) {
     if (fit) fits.push_back(std::move(*fit));
   }
-  std::ranges::stable_sort(
-      fits, {}, [](const Fit& fit) { return fit.variant.device_bytes; });
+  std::ranges::stable_sort(fits, {}, [](const Fit& fit) { return fit.variant.device_bytes; });
   return fits;
 }
 

@@ -13,8 +13,8 @@
 
 namespace fragscope::whatif {
 
-/// Calls `work(i)` for each i below `count`, in no order. `tick` counts finished ones, and is called
-/// by any thread, one at a time. `work` does not throw.
+/// Calls `work(i)` for each i below `count`, in no order. `tick` counts finished ones, and is
+/// called by any thread, one at a time. `work` does not throw.
 template <class Work>
 void side_by_side(std::size_t count, const Tick& tick, Work work) {
   std::atomic<std::size_t> next = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A recorded training loop, run again: through our policy on the simulated device, at two lengths;
 // under twenty settings; for the smallest device; and the same requests through PyTorch's own
-// allocator, where FRAGSCOPE_NATIVE_ALLOCATOR names the library around it (scripts/replay_bench.sh).
-// FRAGSCOPE_BENCH_RECORDS names another length than 1000000 records.
+// allocator, where FRAGSCOPE_NATIVE_ALLOCATOR names the library around it
+// (scripts/replay_bench.sh). FRAGSCOPE_BENCH_RECORDS names another length than 1000000 records.
 #include "allocator/policy/device/simulated_device.hpp"
 #include "analyzer/model/trace/trace_history.hpp"
 #include "analyzer/whatif/fit.hpp"
@@ -38,8 +38,8 @@ const Program* program_of(std::uint64_t records) {
       std::string(FRAGSCOPE_BENCH_DIR) + "/trace_" + std::to_string(records) + ".fst";
   if (!std::filesystem::exists(path)) {
     const std::string unfinished = path + ".part";
-    const bench::Child made = bench::run_child(
-        {FRAGSCOPE_MAKE_TRACE, unfinished, "--events", std::to_string(records)});
+    const bench::Child made =
+        bench::run_child({FRAGSCOPE_MAKE_TRACE, unfinished, "--events", std::to_string(records)});
     if (made.exit_code != 0) return nullptr;
     std::filesystem::rename(unfinished, path);
   }
@@ -119,22 +119,20 @@ void fit(benchmark::State& state, std::uint64_t records) {
     for (const whatif::Fit& found : whatif::find_fits(*program, variants))
       sizes += found.sizes_tried;
   }
-  state.counters["sizes"] =
-      static_cast<double>(sizes) / static_cast<double>(state.iterations());
+  state.counters["sizes"] = static_cast<double>(sizes) / static_cast<double>(state.iterations());
 }
 
 /// The same requests and frees through PyTorch's allocator.
 void native(benchmark::State& state, std::uint64_t records) {
   const Program* program = program_of(records);
-  const char* library =
-      std::getenv("FRAGSCOPE_NATIVE_ALLOCATOR");  // NOLINT(concurrency-mt-unsafe)
+  const char* library = std::getenv("FRAGSCOPE_NATIVE_ALLOCATOR");  // NOLINT(concurrency-mt-unsafe)
   const auto make = library == nullptr ? nullptr : fidelity::load_native_allocator(library);
   fidelity::NativeAllocator* allocator = make == nullptr ? nullptr : make();
   if (program == nullptr || allocator == nullptr) return state.SkipWithError("not to be had");
   std::vector<fidelity::TimedStep> steps;
   for (const whatif::Op& op : program->ops) {
-    const bool counts = op.kind == whatif::OpKind::kFree ||
-                        (op.kind == whatif::OpKind::kAllocate && !op.failed);
+    const bool counts =
+        op.kind == whatif::OpKind::kFree || (op.kind == whatif::OpKind::kAllocate && !op.failed);
     if (counts) steps.push_back({op.slot, op.bytes});
   }
   if (program->slot_count > fidelity::kTimedSlots) return state.SkipWithError("too many slots");
@@ -157,10 +155,9 @@ void native(benchmark::State& state, std::uint64_t records) {
 [[maybe_unused]] const bool kRegistered = [] {
   const std::uint64_t records = records_of_run();
   const auto add = [](const std::string& name, auto run, std::uint64_t length) {
-    return benchmark::RegisterBenchmark((name + "/records:" + std::to_string(length)).c_str(),
-                                        [run, length](benchmark::State& state) {
-                                          run(state, length);
-                                        })
+    return benchmark::RegisterBenchmark(
+               (name + "/records:" + std::to_string(length)).c_str(),
+               [run, length](benchmark::State& state) { run(state, length); })
         ->Unit(benchmark::kMillisecond);
   };
   add("replay", replay, records);

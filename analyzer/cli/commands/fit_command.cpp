@@ -94,8 +94,9 @@ void add_fit_command(CLI::App& app, std::function<int()>& run) {
       "The smallest device on which recorded requests fit, and the settings that need least, by "
       "replay");
   command
-      ->add_option(
-          "FILE", arguments->file, "A trace, a ring or a snapshot with history; - is standard input")
+      ->add_option("FILE",
+                   arguments->file,
+                   "A trace, a ring or a snapshot with history; - is standard input")
       ->required();
   command->add_option("--conf", arguments->conf, "Try this option string, too")
       ->allow_extra_args(false);

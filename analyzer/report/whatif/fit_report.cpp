@@ -60,8 +60,8 @@ std::string fit_text(const FitReport& report, const std::string& path, const Pai
   const std::string trust =
       report.verification.first
           ? "The rules decide otherwise than was recorded from event " +
-                std::to_string(report.program.event_of(
-                    report.program.ops[report.verification.first->op])) +
+                std::to_string(
+                    report.program.event_of(report.program.ops[report.verification.first->op])) +
                 " on (fragscope replay --verify): what follows is a model of the program, not "
                 "proven."
           : "The rules decide the whole recording as it was.";

@@ -20,7 +20,7 @@ struct FitReport {
   const whatif::Program& program;
   std::int32_t device = 0;
   whatif::Verification verification;
-  std::vector<whatif::Fit> fits;   ///< The least device first.
+  std::vector<whatif::Fit> fits;     ///< The least device first.
   std::vector<std::string> misfits;  ///< Settings under which the program fits no device.
 };
 

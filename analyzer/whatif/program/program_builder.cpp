@@ -10,7 +10,7 @@ namespace {
 /// Stands for streams that used a block and are not named: one for each slot, so that none waits
 /// for another.
 policy::StreamId unnamed_stream(std::uint32_t slot) {
-  return kUnnamedStream - 1 - slot;
+  return ~policy::StreamId{slot};
 }
 
 /// A keyframe may come between a free and the merge that follows it.
@@ -75,8 +75,7 @@ policy::ImageSegment& ProgramBuilder::image_of(const model::HeapSegment& range,
                                                const policy::SizeRules& rules) {
   auto& segments = program_.start.segments;
   const bool expandable = range.home.expandable;
-  const bool is_new =
-      !expandable || segments.empty() || segments.back().address != base;
+  const bool is_new = !expandable || segments.empty() || segments.back().address != base;
   policy::ImageSegment& segment = is_new ? segments.emplace_back() : segments.back();
   segment.address = base;
   segment.size = range.address + range.size_bytes - base;
@@ -129,6 +128,7 @@ std::uint32_t ProgramBuilder::stream_index(policy::StreamId stream) {
 }
 
 std::size_t ProgramBuilder::request(std::uint64_t bytes, const Home& home, bool failed) {
+  end_free(false);
   // A refused request has waited for all that was pending before it gave up; where that began is
   // not always known.
   if (!failed || is_in_miss_) add_completions(completed_slots_);
@@ -164,14 +164,28 @@ void ProgramBuilder::fail(std::uint64_t bytes, const Home& home) {
 
 void ProgramBuilder::free(policy::Address address) {
   end_group();
-  add_completions(completed_slots_);
   const auto known = known_.find(address);
   if (known == known_.end() || known->second.is_freed) {
     ++unknown_frees_;
     return;
   }
   known->second.is_freed = true;
-  add(OpKind::kFree).slot = known->second.slot;
+  open_free_ = known->second.slot;
+  open_free_waits_ = known->second.was_used;
+}
+
+// A free that is complete with its own event waited for nobody. Any other did, whether the use on
+// another stream was recorded or not.
+void ProgramBuilder::end_free(bool is_complete) {
+  if (!open_free_) return;
+  const std::uint32_t slot = *std::exchange(open_free_, std::nullopt);
+  add_completions(completed_slots_);
+  if (!is_complete && !open_free_waits_) {
+    Op& use = add(OpKind::kRecordStream);
+    use.slot = slot;
+    use.stream = stream_index(unnamed_stream(slot));
+  }
+  add(OpKind::kFree).slot = slot;
 }
 
 void ProgramBuilder::record_stream(policy::Address address, policy::StreamId stream) {
@@ -181,8 +195,7 @@ void ProgramBuilder::record_stream(policy::Address address, policy::StreamId str
   if (known == known_.end() || known->second.is_freed) return;
   known->second.was_used = true;
   const std::uint32_t slot = known->second.slot;
-  const std::uint32_t index =
-      stream_index(stream == kUnnamedStream ? unnamed_stream(slot) : stream);
+  const std::uint32_t index = stream_index(stream);
   Op& op = add(OpKind::kRecordStream);
   op.slot = slot;
   op.stream = index;
@@ -192,7 +205,8 @@ void ProgramBuilder::complete(policy::Address address) {
   const auto known = known_.find(address);
   if (known == known_.end() || !known->second.is_freed) return;
   const std::uint32_t slot = known->second.slot;
-  const bool is_at_once = !known->second.was_used;
+  const bool is_at_once = open_free_ == slot && !known->second.was_used;
+  end_free(is_at_once);
   known_.erase(known);
   // A slot whose end is still to be told is not used again before that.
   if (is_at_once) {
@@ -224,6 +238,7 @@ void ProgramBuilder::device_call(DeviceCall::Kind kind,
                                  std::uint64_t size,
                                  policy::Address base,
                                  policy::PoolId pool) {
+  end_free(false);
   group_.push_back({kind, 0, address, size, base});
   if (kind == DeviceCall::Kind::kAllocate || kind == DeviceCall::Kind::kMap) {
     group_gets_ = true;
@@ -237,7 +252,13 @@ void ProgramBuilder::device_call(DeviceCall::Kind kind,
   if (from != 0 && std::ranges::count(group_pools_, from) == 0) group_pools_.push_back(from);
 }
 
+void ProgramBuilder::retry() {
+  end_free(false);
+  is_in_miss_ = true;
+}
+
 void ProgramBuilder::cache_released() {
+  end_free(false);
   if (is_in_miss_) return;
   // The driver gave some before the cache was released: that cannot be.
   if (group_gets_) return;
@@ -250,6 +271,7 @@ void ProgramBuilder::cache_released() {
 
 // Something else than a request comes: what went back did so by itself.
 void ProgramBuilder::end_group() {
+  end_free(false);
   if (group_gives_back_ && !group_gets_ && !is_in_miss_) cache_released();
 }
 

@@ -10,13 +10,11 @@
 #include <absl/container/flat_hash_map.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace fragscope::whatif {
-
-/// A stream that used a block and that the recording does not name.
-inline constexpr policy::StreamId kUnnamedStream = ~policy::StreamId{0};
 
 class ProgramBuilder {
  public:
@@ -37,6 +35,7 @@ class ProgramBuilder {
 
   void allocate(policy::Address address, std::uint64_t bytes, const Home& home);
   void fail(std::uint64_t bytes, const Home& home);
+  /// That no event follows by which it is complete shows that it waits for other streams.
   void free(policy::Address address);
   void record_stream(policy::Address address, policy::StreamId stream);
   /// The free has become complete, at once or later.
@@ -50,7 +49,7 @@ class ProgramBuilder {
   /// Whether segments are expandable at the beginning.
   void set_expandable(bool is_expandable) { is_expandable_ = is_expandable; }
   /// A request found no memory, and the cache is about to be given back for it.
-  void retry() { is_in_miss_ = true; }
+  void retry();
   /// The cache was given back, by the request that is under way or else by the program.
   void cache_released();
 
@@ -83,6 +82,7 @@ class ProgramBuilder {
   [[nodiscard]] std::uint16_t pool_index(policy::PoolId pool);
   [[nodiscard]] std::uint32_t stream_index(policy::StreamId stream);
   void forget(policy::Address address);
+  void end_free(bool is_complete);
   void add_completions(std::vector<std::uint32_t>& slots);
   void end_group();
   void give_group_to_next_op(bool is_of_request);
@@ -105,6 +105,8 @@ class ProgramBuilder {
   bool group_gives_back_ = false;
   bool group_gets_ = false;
   bool is_in_miss_ = false;
+  std::optional<std::uint32_t> open_free_;  // the slot of what was freed by the event before
+  bool open_free_waits_ = false;
   bool is_capturing_ = false;
   bool is_expandable_ = false;
   std::uint64_t unknown_frees_ = 0;

@@ -42,7 +42,7 @@ class SnapshotReading {
     const auto events = timeline_.events();
     for (std::size_t i = 0; i < events.size(); ++i) {
       builder_.at(static_cast<std::uint32_t>(i));
-      take(events[i], i + 1 < events.size() ? &events[i + 1] : nullptr);
+      take(events[i]);
     }
     Program made = builder_.finish();
     add_doubts(made);
@@ -89,17 +89,13 @@ class SnapshotReading {
     return {pool.first, pool.second};
   }
 
-  void take(const Event& event, const Event* next) {
+  void take(const Event& event) {
     const ProgramBuilder::Home home = {static_cast<policy::StreamId>(event.stream), pool_of(event)};
     switch (event.action) {
       case Action::kAlloc:
         return builder_.allocate(event.address, event.size_bytes, home);
-      case Action::kFreeRequested: {
-        const bool is_at_once = next != nullptr && next->action == Action::kFreeCompleted &&
-                                next->address == event.address;
-        if (!is_at_once) builder_.record_stream(event.address, kUnnamedStream);
+      case Action::kFreeRequested:
         return builder_.free(event.address);
-      }
       case Action::kFreeCompleted:
         return builder_.complete(event.address);
       case Action::kOom:

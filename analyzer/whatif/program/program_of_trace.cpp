@@ -148,10 +148,10 @@ class TraceReading {
       program.doubts.push_back("the recorded options are not all known: " + conf_problem_->message);
     }
     const auto& segments = program.start.segments;
-    const bool has_order =
-        segments.size() < 2 || std::ranges::any_of(segments, [](const policy::ImageSegment& segment) {
-          return segment.number > 0;
-        });
+    const bool has_order = segments.size() < 2 ||
+                           std::ranges::any_of(segments, [](const policy::ImageSegment& segment) {
+                             return segment.number > 0;
+                           });
     if (!has_order && program.version != policy::TorchVersion::kTorch26) {
       program.doubts.push_back(
           "the recording begins in the middle of the program: which of several free blocks of one "
