@@ -20,9 +20,6 @@ LiveAllocator& LiveAllocator::instance() {
   static auto* const allocator = [] {
     // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): never destroyed
     auto* made = new LiveAllocator(LiveOptions::of_process());
-    pthread_atfork([] { instance().lock_all(); },
-                   [] { instance().unlock_all(); },
-                   [] { instance().renew_all(); });
     static_cast<void>(std::atexit([] { instance().end_recording(); }));
     the_allocator.store(made, std::memory_order_release);
     return made;
@@ -49,6 +46,13 @@ Result<LiveDevice*> LiveAllocator::device(int ordinal) {
   if (!api) return tl::unexpected(api.error());
   auto device = driver::open_device(*api, ordinal);
   if (!device) return tl::unexpected(std::move(device.error()));
+  // Only now that the driver is in use: what is registered last is asked first. A driver that locks
+  // itself for a fork before us would be waited for by whoever holds a lock of ours inside a call.
+  if (!std::exchange(guards_forks_, true)) {
+    pthread_atfork([] { instance().lock_all(); },
+                   [] { instance().unlock_all(); },
+                   [] { instance().renew_all(); });
+  }
   auto opened = std::make_unique<LiveDevice>(*api, std::move(*device), options_, recorders_);
   devices_[static_cast<std::size_t>(ordinal)].store(opened.get(), std::memory_order_release);
   return opened.release();

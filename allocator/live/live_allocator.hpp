@@ -52,6 +52,7 @@ class LiveAllocator final : public engine::Engine {
   recorder::ProcessRecorder recorders_;
   std::array<std::atomic<LiveDevice*>, kMostDevices> devices_{};
   std::mutex opening_;
+  bool guards_forks_ = false;
 };
 
 }  // namespace fragscope::live

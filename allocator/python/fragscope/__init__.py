@@ -78,7 +78,12 @@ _early = []
 _MOST_EARLY = 64
 
 
+# More of a mark than any trace keeps (255 bytes).
+_MOST_CHARACTERS = 256
+
+
 def _mark(text, kind):
+    text = str(text)[:_MOST_CHARACTERS]
     engine = _engine()
     if engine:
         engine.mark(text, kind)
@@ -87,7 +92,7 @@ def _mark(text, kind):
     from os import getpid
     from time import monotonic_ns
 
-    _early.append((str(text), kind, monotonic_ns(), get_native_id(), getpid()))
+    _early.append((text, kind, monotonic_ns(), get_native_id(), getpid()))
     del _early[:-_MOST_EARLY]
 
 

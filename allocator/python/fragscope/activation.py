@@ -84,6 +84,8 @@ def attach(**tokens):
             _install(torch, request)
     except _NOT_RECORDED as error:
         say(f"not recorded: {error}")
+    except Exception as error:
+        say(f"not recorded: {_unexpected(error)}")
     return _State.recording
 
 
@@ -168,21 +170,40 @@ def _activate(torch, request):
     except shim.CannotBuild as error:
         _without_compiled_part(torch, request, error)
     except (engine.EngineError, _Refused) as error:
-        if request.way == "attach":  # To record is all that was asked for.
-            say(f"not recorded: {error}")
-        else:
-            _fail(torch, f"{request.token}: {error}")
+        _do_without(torch, request, error)
+    except Exception as error:  # Out of the import of PyTorch it would end the job.
+        if _has_torch_parsed(torch, request):
+            _do_without(torch, request, _unexpected(error))
 
 
-def _without_compiled_part(torch, request, error):
-    """What can be had without a compiler."""
+def _unexpected(error):
+    """What nobody thought of, in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _do_without(torch, request, reason):
+    if request.way == "attach":  # To record is all that was asked for.
+        say(f"not recorded: {reason}")
+    else:
+        _fail(torch, f"{request.token}: {reason}")
+
+
+def _has_torch_parsed(torch, request):
+    """Has it done while our tokens are hidden, without the compiled part; whether nothing is wrong."""
     if _State.whole or request.way == "dropin":
         try:
             _parse_settings(torch, _settings_for_torch(torch, request))
         except (RuntimeError, ValueError):
             # Not ours to say: PyTorch finds the same again, and raises it where it always does.
             _at_start_of_cuda(torch, _with_our_tokens_hidden)
-            return
+            return False
+    return True
+
+
+def _without_compiled_part(torch, request, error):
+    """What can be had without a compiler."""
+    if not _has_torch_parsed(torch, request):
+        return
     if request.way == "dropin" and not torch.cuda.is_initialized():
         _plug_in(torch, request, error)
     else:

@@ -23,6 +23,7 @@ PACKAGE = Path(__file__).resolve().parent
 SOURCES = PACKAGE / "source"  # As in the repository, from its root.
 PREBUILT = PACKAGE / "prebuilt"
 _RETRY_SECONDS = 60
+_PATIENCE_SECONDS = 300  # With a compiler, or with another process that compiles.
 
 
 class CannotBuild(Exception):
@@ -56,7 +57,7 @@ def sources(source_root):
 
 
 def _compiler():
-    return (os.environ.get("CXX") or "g++").split()
+    return (os.environ.get("CXX") or "").split() or ["g++"]
 
 
 def compile_command(source_root, library):
@@ -91,9 +92,13 @@ def build(source_root, folder):
     try:
         # The job's preloaded libraries are not the compiler's business.
         environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        done = subprocess.run(command, capture_output=True, check=False, env=environment, text=True,
+                              errors="replace", stdin=subprocess.DEVNULL, timeout=_PATIENCE_SECONDS)
     except OSError as error:
         raise CannotBuild(f"the compiler {command[0]} cannot be run: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        unfinished.unlink(missing_ok=True)
+        raise CannotBuild(f"{command[0]} did not end in {_PATIENCE_SECONDS} s") from error
     if done.returncode != 0:
         unfinished.unlink(missing_ok=True)
         raise CannotBuild(f"{command[0]} failed", done.stderr)
@@ -138,7 +143,7 @@ def _compiled(torch, say):
         folder.mkdir(exist_ok=True)
         lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.lockf(lock, fcntl.LOCK_EX)  # Ends with the process, however that ends.
+            _take(lock)
             if not library.exists():
                 _compile(torch, folder, say)
         finally:
@@ -148,11 +153,25 @@ def _compiled(torch, say):
     return library
 
 
+def _take(lock):
+    """It ends with the process that has it, however that ends; but that one may be stopped, or its compiler
+    hang, and a job does not wait for that."""
+    end = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except (BlockingIOError, PermissionError) as error:
+            if time.monotonic() >= end:
+                raise CannotBuild("another process compiles, and does not end") from error
+            time.sleep(0.1)
+
+
 def _compile(torch, folder, say):
     """Into the folder, unless that has just failed: of many ranks one is told so slowly enough."""
     note = folder / "failed"
     if note.exists() and time.time() - note.stat().st_mtime < _RETRY_SECONDS:
-        raise CannotBuild(note.read_text())
+        raise CannotBuild(note.read_text(errors="replace"))
     compiler = _compiler()[0]
     if shutil.which(compiler) is None:
         raise CannotBuild(f"there is no C++ compiler {compiler}")
@@ -162,7 +181,7 @@ def _compile(torch, folder, say):
     except CannotBuild as failure:
         first = next((line for line in failure.details.splitlines() if "error" in line), "")
         reason = f"{failure}: {first.strip()}" if first else str(failure)
-        note.write_text(reason)
+        note.write_text(reason, errors="replace")
         raise CannotBuild(reason, failure.details) from failure
     note.unlink(missing_ok=True)
 

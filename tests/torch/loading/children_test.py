@@ -174,6 +174,28 @@ class Children(InstalledTest):
                 # Only the third was killed.
                 self.assertEqual([rings[one["pid"]]["state"] for one in said], ["ended", "ended", "dead", "ended"])
 
+    def test_fork_while_others_are_inside_the_driver(self):
+        # A mark asks the driver what is free, with our lock held; a driver may lock itself for a fork.
+        program = ("import os, threading, torch, fragscope\n"
+                   "kept = torch.empty(1, device='cuda')\n"
+                   "done = threading.Event()\n"
+                   "def say():\n"
+                   "    while not done.is_set(): fragscope.mark('here')\n"
+                   "threads = [threading.Thread(target=say) for _ in range(6)]\n"
+                   "for thread in threads: thread.start()\n"
+                   "for _ in range(100):\n"
+                   "    child = os.fork()\n"
+                   "    if child == 0:\n"
+                   "        fragscope.mark('child')\n"
+                   "        os._exit(0)\n"
+                   "    os.waitpid(child, 0)\n"
+                   "done.set()\n"
+                   "for thread in threads: thread.join()\n"
+                   "print('ended')\n")
+        for backend in ("fragscope_attach", "fragscope"):
+            with self.subTest(backend=backend):
+                self.assertEqual(self.output_of("-c", program, PYTORCH_CUDA_ALLOC_CONF=f"backend:{backend}"), "ended\n")
+
     def test_workers_of_a_data_loader_on_a_gpu(self):
         for text in TEXTS:
             with self.subTest(text=text):

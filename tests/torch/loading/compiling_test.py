@@ -2,6 +2,7 @@
 """What is compiled against the installed PyTorch: once for many processes, never for another version, and
 what is left without a compiler."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -83,6 +84,50 @@ class Compiling(InstalledTest):
         self.assertIn("/no/such/header.hpp: No such file", done.stderr)
         self.assertEqual(done.stdout.splitlines()[0], "native False")
         self.assertEqual(self.libraries(), [])
+
+    def test_no_compiler_that_could_be_named_ends_the_job(self):
+        # Blank is not set; what it says may be no text.
+        done = self.probe("backend:fragscope_attach", CXX=" ", PATH="/nowhere")
+        self.assertEqual(done.stderr, "fragscope: not recorded: there is no C++ compiler g++\n")
+        self.assertEqual(done.stdout.splitlines()[0], "native False")
+        compiler = self.rings / "compiler"
+        compiler.write_text("#!/bin/sh\nprintf 'error \\377\\n' >&2\nexit 1\n")
+        compiler.chmod(0o755)
+        for _ in range(2):  # The second is told what the first kept.
+            done = self.probe("backend:fragscope_attach", CXX=str(compiler))
+            self.assertEqual(done.stdout.splitlines()[0], "native False", done)
+            self.assertIn(f"not recorded: {compiler} failed: error \ufffd\n", done.stderr)
+
+    def test_what_nobody_thought_of_ends_no_import(self):
+        program = "import fragscope.shim\nfragscope.shim.key = lambda torch: 1 / 0\n" + PROBE
+        for token, out in (("backend:fragscope_attach", "native False"),
+                           ("backend:fragscope", "(ValueError|RuntimeError) fragscope: backend:fragscope: ZeroDiv")):
+            with self.subTest(token=token):
+                done = self.run_python("-c", program, **{CUDA: token, "XDG_CACHE_HOME": str(self.cache)})
+                self.assertRegex(done.stdout, f"^{out}")
+                self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.output_of("-c", "import sys, fragscope.shim; sys.stderr = sys.stdout\n"
+                              "fragscope.shim.key = lambda torch: 1 / 0\nprint(fragscope.attach())")
+        self.assertEqual(done, "fragscope: not recorded: ZeroDivisionError: division by zero\nFalse\n")
+
+    def test_nobody_waits_for_ever(self):
+        key = self.output_of("-c", KEY).strip()
+        folder = self.cache / "fragscope" / "torch" / key
+        folder.mkdir(parents=True)
+        program = "import fragscope.shim\nfragscope.shim._PATIENCE_SECONDS = 0.5\n" + PROBE
+        with open(folder / "lock", "w") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            done = self.run_python("-c", program, **{CUDA: "backend:fragscope_attach",
+                                                     "XDG_CACHE_HOME": str(self.cache)})
+        self.assertEqual((done.stdout.splitlines()[0], done.stderr),
+                         ("native False", "fragscope: not recorded: another process compiles, and does not end\n"))
+        compiler = self.rings / "compiler"
+        compiler.write_text("#!/bin/sh\nexec sleep 1000\n")
+        compiler.chmod(0o755)
+        done = self.run_python("-c", program, CXX=str(compiler), **{CUDA: "backend:fragscope_attach",
+                                                                     "XDG_CACHE_HOME": str(self.cache)})
+        self.assertEqual(done.stdout.splitlines()[0], "native False")
+        self.assertTrue(done.stderr.endswith(f"not recorded: {compiler} did not end in 0.5 s\n"), done.stderr)
 
     def test_a_library_for_another_pytorch_is_refused(self):
         # What was compiled for the other tests, or is now.

@@ -175,6 +175,14 @@ class SwitchedOn(LoadingTest):
                       'mark end "reading a\u00f6 checkpoint"'):
             self.assertIn(words, dump)
 
+    def test_what_is_said_without_a_record_takes_no_memory(self):
+        program = ("import fragscope, resource\n"
+                   "text = 'x' * (10 << 20)\n"
+                   "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+                   "for number in range(64): fragscope.mark(f'{number}{text}')\n"
+                   "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n")
+        self.assertLess(int(self.output_of("-c", program)), 100 << 10)
+
     def test_what_is_said_early_or_late_is_kept(self):
         program = ("import fragscope, threading, time\n"
                    "for number in range(100): fragscope.mark(f'too early {number}')\n"
