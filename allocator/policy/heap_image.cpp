@@ -8,11 +8,48 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace fragscope::policy {
 
+namespace {
+
+bool is_sound_segment(const ImageSegment& segment) {
+  if (segment.size == 0 || segment.size > ~Address{0} - segment.address) return false;
+  const Address end = segment.address + segment.size;
+  Address covered = segment.address;
+  for (const ImageBlock& block : segment.blocks) {
+    const bool follows =
+        segment.page_size > 0 ? block.address >= covered : block.address == covered;
+    if (!follows || block.size == 0 || block.address >= end || block.size > end - block.address) {
+      return false;
+    }
+    covered = block.address + block.size;
+  }
+  return segment.page_size > 0 || covered == end;
+}
+
+}  // namespace
+
+bool is_sound(const HeapImage& image) {
+  std::vector<std::pair<Address, std::uint64_t>> blocks;
+  std::vector<Address> starts;
+  for (const ImageSegment& segment : image.segments) {
+    if (!is_sound_segment(segment)) return false;
+    starts.push_back(segment.address);
+    for (const ImageBlock& block : segment.blocks)
+      blocks.emplace_back(block.address, block.size);
+  }
+  std::ranges::sort(starts);
+  std::ranges::sort(blocks);
+  return std::ranges::adjacent_find(starts) == starts.end() &&
+         std::ranges::adjacent_find(blocks, [](const auto& front, const auto& behind) {
+           return behind.first - front.first < front.second;
+         }) == blocks.end();
+}
+
 void CachingPolicy::adopt(const HeapImage& image) {
-  FRAGSCOPE_CHECK(block_count() == 0);
+  FRAGSCOPE_CHECK(block_count() == 0 && is_sound(image));
   for (const ImageSegment& segment : image.segments)
     adopt(segment);
 }

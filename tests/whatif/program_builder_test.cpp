@@ -150,5 +150,29 @@ TEST_F(ProgramBuilderTest, AFreeOfNothingIsCounted) {
   EXPECT_TRUE(finish().ops.empty());
 }
 
+TEST(HeapImage, MustBePossible) {
+  const policy::ImageSegment plain = {
+      .address = kGiB, .size = 4 * kMiB, .blocks = {{kGiB, kMiB}, {kGiB + kMiB, 3 * kMiB}}};
+  policy::ImageSegment space = plain;
+  space.address = 2 * kGiB;
+  space.size = kGiB;
+  space.page_size = 2 * kMiB;
+  space.blocks = {{2 * kGiB + 4 * kMiB, 2 * kMiB}};
+  EXPECT_TRUE(is_sound({{plain, space}}));
+  EXPECT_FALSE(is_sound({{plain, plain}}));
+  policy::ImageSegment broken = plain;
+  broken.blocks.pop_back();
+  EXPECT_FALSE(is_sound({{broken}})) << "a plain segment has no gap";
+  broken = plain;
+  broken.blocks[1].size += kMiB;
+  EXPECT_FALSE(is_sound({{broken}}));
+  broken = space;
+  broken.address = kGiB - kMiB;
+  broken.blocks = plain.blocks;
+  EXPECT_FALSE(is_sound({{plain, broken}})) << "blocks of two segments";
+  broken.address = ~policy::Address{0} - kMiB;
+  EXPECT_FALSE(is_sound({{broken}}));
+}
+
 }  // namespace
 }  // namespace fragscope::whatif::test

@@ -38,4 +38,8 @@ struct HeapImage {
   std::vector<ImageSegment> segments;
 };
 
+/// Whether it can be: blocks lie within their segment in order, they tile it if it is a plain one,
+/// and no byte belongs to two blocks, no address to two segments.
+[[nodiscard]] bool is_sound(const HeapImage& image);
+
 }  // namespace fragscope::policy

@@ -162,7 +162,10 @@ Result<Program> program_of_snapshot(const model::Recording& recording,
                    fmt::format("its writer rounds requests otherwise than PyTorch: {}",
                                model::to_string(rule)));
   }
-  return SnapshotReading(recording, timeline).read();
+  Program program = SnapshotReading(recording, timeline).read();
+  if (is_sound(program.start)) return program;
+  return failure(ErrorCode::kContradictory,
+                 "undoing the history leads to blocks that cannot be there together");
 }
 
 }  // namespace fragscope::whatif

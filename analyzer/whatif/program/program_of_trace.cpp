@@ -183,7 +183,10 @@ Result<Program> program_of_trace(const model::TraceHistory& history,
   if (stretch.end - stretch.begin > std::numeric_limits<std::uint32_t>::max()) {
     return failure(ErrorCode::kTooLarge, "more than 2^32 records are not replayed at once");
   }
-  return TraceReading(history, recording).read();
+  Program program = TraceReading(history, recording).read();
+  if (is_sound(program.start)) return program;
+  return failure(ErrorCode::kContradictory,
+                 "the trace begins with blocks that cannot be there together");
 }
 
 }  // namespace fragscope::whatif
