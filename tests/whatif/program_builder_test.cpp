@@ -151,8 +151,11 @@ TEST_F(ProgramBuilderTest, AFreeOfNothingIsCounted) {
 }
 
 TEST(HeapImage, MustBePossible) {
-  const policy::ImageSegment plain = {
-      .address = kGiB, .size = 4 * kMiB, .blocks = {{kGiB, kMiB}, {kGiB + kMiB, 3 * kMiB}}};
+  using policy::is_sound;
+  policy::ImageSegment plain;
+  plain.address = kGiB;
+  plain.size = 4 * kMiB;
+  plain.blocks = {{kGiB, kMiB}, {kGiB + kMiB, 3 * kMiB}};
   policy::ImageSegment space = plain;
   space.address = 2 * kGiB;
   space.size = kGiB;
