@@ -42,9 +42,9 @@ const DeviceCall* RecordedDevice::next() const {
   return call.op <= op_ ? &call : nullptr;
 }
 
-bool RecordedDevice::is_next(DeviceCall::Kind kind) const {
+const DeviceCall* RecordedDevice::next_if(DeviceCall::Kind kind) const {
   const DeviceCall* call = next();
-  return call != nullptr && call->kind == kind;
+  return call != nullptr && call->kind == kind ? call : nullptr;
 }
 
 void RecordedDevice::differ(const std::string& what) {
@@ -53,14 +53,14 @@ void RecordedDevice::differ(const std::string& what) {
 
 // The driver had refused where the recorded allocator went on to give memory back, or gave up.
 std::optional<policy::Address> RecordedDevice::allocate(std::uint64_t size) {
-  if (!is_next(DeviceCall::Kind::kAllocate)) return std::nullopt;
-  const DeviceCall& call = *next();
-  if (call.size != size) {
+  const DeviceCall* call = next_if(DeviceCall::Kind::kAllocate);
+  if (call == nullptr) return std::nullopt;
+  if (call->size != size) {
     differ("the replay " + describe(DeviceCall::Kind::kAllocate, 0, size) +
-           ", the recorded allocator " + describe(&call));
+           ", the recorded allocator " + describe(call));
   }
   ++next_;
-  return call.address;
+  return call->address;
 }
 
 void RecordedDevice::expect(DeviceCall::Kind kind, policy::Address address, std::uint64_t size) {
@@ -84,12 +84,13 @@ void RecordedDevice::unmap(policy::Address address, std::uint64_t size) {
 
 // A new address space begins where its first pages were mapped.
 std::optional<policy::Address> RecordedDevice::reserve(std::uint64_t /*size*/) {
-  if (!is_next(DeviceCall::Kind::kMap)) return std::nullopt;
-  return next()->base != 0 ? next()->base : next()->address;
+  const DeviceCall* call = next_if(DeviceCall::Kind::kMap);
+  if (call == nullptr) return std::nullopt;
+  return call->base != 0 ? call->base : call->address;
 }
 
 bool RecordedDevice::map(policy::Address address, std::uint64_t size, std::uint64_t /*page_size*/) {
-  if (!is_next(DeviceCall::Kind::kMap)) return false;
+  if (next_if(DeviceCall::Kind::kMap) == nullptr) return false;
   expect(DeviceCall::Kind::kMap, address, size);
   return true;
 }

@@ -39,7 +39,8 @@ class RecordedDevice final : public policy::DeviceMemory {
  private:
   /// The call that the op makes next, as recorded; null: no further one.
   [[nodiscard]] const DeviceCall* next() const;
-  [[nodiscard]] bool is_next(DeviceCall::Kind kind) const;
+  /// The same if it is of this kind, else null.
+  [[nodiscard]] const DeviceCall* next_if(DeviceCall::Kind kind) const;
   void differ(const std::string& what);
   void expect(DeviceCall::Kind kind, policy::Address address, std::uint64_t size);
 
