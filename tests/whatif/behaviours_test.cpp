@@ -94,10 +94,10 @@ TEST(Behaviours, H1SmallBlocksPinOneLargeSegment) {
 
 // github.com/vllm-project/vllm/pull/41268 and 51096
 TEST(Behaviours, H2EachTurnStrandsARestUntilLargeBlocksAreNotSplit) {
-  constexpr int kTurns = 10;
+  constexpr std::uint64_t kTurns = 10;
   const auto reserved_after = [](const std::string& conf) {
     Job job(80 * kGiB, conf);
-    for (int turn = 0; turn < kTurns; ++turn) {
+    for (std::uint64_t turn = 0; turn < kTurns; ++turn) {
       job.use_and_free(530 * kMiB);
       job.keep(270 * kMiB);
     }
@@ -125,7 +125,7 @@ TEST(Behaviours, H3TwoSegmentsDoNotBecomeOne) {
     job.keep(800'000'000);
     return job.reserved();
   };
-  EXPECT_EQ(reserved_with(false), 2 * 382 * kMiB + 764 * kMiB);
+  EXPECT_EQ(reserved_with(false), 382 * kMiB * 2 + 764 * kMiB);
   EXPECT_EQ(reserved_with(true), 764 * kMiB);
 }
 
@@ -245,6 +245,7 @@ TEST_F(Stranded, H11SoftIdleSegmentsThatDoNotMerge) {
   const auto prepare = [](Job& job) {
     job.keep(kLive);
     std::vector<const Block*> idle;
+    idle.reserve(4);
     for (int i = 0; i < 4; ++i)
       idle.push_back(&job.keep(4 * kGiB));
     for (const Block* block : idle)
@@ -258,6 +259,7 @@ TEST_F(Stranded, H11SoftIsCuredByOneLargeBlockInAdvance) {
   job.use_and_free(16 * kGiB);  // The four then come out of one segment,
   job.keep(kLive);
   std::vector<const Block*> idle;
+  idle.reserve(4);
   for (int i = 0; i < 4; ++i)
     idle.push_back(&job.keep(4 * kGiB));
   for (const Block* block : idle)

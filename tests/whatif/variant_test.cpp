@@ -129,6 +129,7 @@ TEST(Variant, TheBestComesFirst) {
   const std::vector<Trial> trials =
       try_all(program, {small, base, *with_options(base, "expandable_segments:True")});
   std::vector<std::string> names;
+  names.reserve(trials.size());
   for (const Trial& trial : trials)
     names.push_back(trial.variant.name);
   EXPECT_THAT(names, ElementsAre("expandable_segments:True", "as recorded", "small"));
