@@ -80,8 +80,8 @@ class CachingPolicy {
   CachingPolicy& operator=(const CachingPolicy&) = delete;
   ~CachingPolicy() = default;
 
-  /// Takes over a heap that exists already; for a policy that has none yet. The device and the
-  /// observer hear nothing of it.
+  /// Takes over a heap that exists already, which must be sound (`is_sound`); for a policy that has
+  /// none yet. The device and the observer hear nothing of it.
   void adopt(const HeapImage& image);
 
   /// A block of at least `bytes` (not 0) for work on `stream`; null if there is none, see

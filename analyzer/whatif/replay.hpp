@@ -94,8 +94,6 @@ class Replay {
   [[nodiscard]] bool could_serve(const Op& op);
 
   [[nodiscard]] const policy::CachingPolicy& policy() const { return policy_; }
-  /// Whether the slot holds a block of this run.
-  [[nodiscard]] bool holds(std::uint32_t slot) const { return addresses_[slot] != 0; }
 
  private:
   policy::Address allocate(const Op& op);

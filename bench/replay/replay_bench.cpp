@@ -3,7 +3,6 @@
 // under twenty settings; for the smallest device; and the same requests through PyTorch's own
 // allocator, where FRAGSCOPE_NATIVE_ALLOCATOR names the library around it
 // (scripts/replay_bench.sh). FRAGSCOPE_BENCH_RECORDS names another length than 1000000 records.
-#include "allocator/policy/device/simulated_device.hpp"
 #include "analyzer/model/trace/trace_history.hpp"
 #include "analyzer/whatif/fit.hpp"
 #include "analyzer/whatif/program/program_of_trace.hpp"
@@ -26,7 +25,6 @@
 namespace {
 
 using namespace fragscope;
-using policy::kGiB;
 using whatif::Program;
 
 /// The program of a trace of so many records, made once; null if it could not be.
