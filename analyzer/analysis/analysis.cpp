@@ -5,6 +5,7 @@
 #include "analyzer/analysis/trust_signals.hpp"
 #include "analyzer/model/timeline.hpp"
 #include "analyzer/recording/byte_size.hpp"
+#include "analyzer/whatif/program/program_of_snapshot.hpp"
 
 #include <fmt/format.h>
 
@@ -366,6 +367,11 @@ HolderList::HolderList(std::vector<verdict::Holder> all)
   largest.shrink_to_fit();
 }
 
+const whatif::Proof* Analysis::proof_of(std::int32_t device) const {
+  const auto found = std::ranges::find(proofs, device, &whatif::Proof::device);
+  return found == proofs.end() ? nullptr : &*found;
+}
+
 Result<Analysis> analyze(const model::Recording& recording,
                          const Histories& histories,
                          const Options& options) {
@@ -378,12 +384,19 @@ Result<Analysis> analyze(const model::Recording& recording, const Options& optio
   std::vector<model::TrustSignal> trust = recording.trust;
   add_file_signals(recording, rule, trust);
   Histories histories;
+  std::vector<whatif::Proof> proofs;
   for (const std::int32_t device : devices_of(recording)) {
     auto timeline = std::make_unique<model::Timeline>(recording, device, rule);
     add_trace_signals(*timeline, trust);
+    if (timeline->has_events() && options.device.value_or(device) == device) {
+      proofs.push_back(
+          whatif::prove(device, whatif::program_of_snapshot(recording, *timeline, rule)));
+    }
     histories.push_back(std::move(timeline));
   }
-  return Analyzer(recording, histories, options).run(rule, std::move(trust));
+  Result<Analysis> made = Analyzer(recording, histories, options).run(rule, std::move(trust));
+  if (made) made->proofs = std::move(proofs);
+  return made;
 }
 
 }  // namespace fragscope::analysis

@@ -11,6 +11,7 @@
 #include "analyzer/verdict/advice.hpp"
 #include "analyzer/verdict/evidence.hpp"
 #include "analyzer/verdict/ladder.hpp"
+#include "analyzer/whatif/recorded/proof.hpp"
 #include "trace/result.hpp"
 
 #include <cstdint>
@@ -93,6 +94,10 @@ struct Analysis {
   std::vector<model::TrustSignal> trust;
   std::vector<DeviceReport> devices;
   std::vector<Failure> failures;
+  std::vector<whatif::Proof> proofs;  ///< By device, of those with a history.
+
+  /// What running the history again showed of its device; null: it has none.
+  [[nodiscard]] const whatif::Proof* proof_of(std::int32_t device) const;
 };
 
 /// The heaps of a recording over time, by device.
@@ -102,7 +107,8 @@ using Histories = std::vector<std::unique_ptr<model::History>>;
 /// have; so many failures on so many blocks that judging each would not end in reasonable time.
 [[nodiscard]] Result<Analysis> analyze(const model::Recording& recording, const Options& options);
 
-/// The same for a recording whose histories are known, as those of a trace.
+/// The same for a recording whose histories are known, as those of a trace. Nothing is run again:
+/// `proofs` is left to the caller.
 [[nodiscard]] Result<Analysis> analyze(const model::Recording& recording,
                                        const Histories& histories,
                                        const Options& options);

@@ -7,6 +7,7 @@
 #include "analyzer/ingest/torch_snapshot.hpp"
 #include "analyzer/model/trace/trace_history.hpp"
 #include "analyzer/report/frame_text.hpp"
+#include "analyzer/whatif/program/program_of_trace.hpp"
 #include "trace/file/trace_reader.hpp"
 
 #include <utility>
@@ -43,11 +44,15 @@ Result<Analyzed> analyze_trace(const std::string& path,
   if (!history) return tl::unexpected<Error>(history.error());
   if (input->is_ring()) made.recording.kind = "ring";
   made.recording.input_bytes = source.bytes().size();
+  whatif::Proof proof =
+      whatif::prove((*history)->device(),
+                    whatif::program_of_trace(**history, made.recording, whatif::kMostProven));
   analysis::Histories histories;
   histories.push_back(std::move(*history));
   auto analyzed = analysis::analyze(made.recording, histories, options);
   if (!analyzed) return tl::unexpected<Error>(analyzed.error());
   made.analysis = std::move(*analyzed);
+  made.analysis.proofs.push_back(std::move(proof));
   return made;
 }
 

@@ -103,8 +103,33 @@ class JsonWriter {
       object["peak"] = nullptr;
     }
     object["peaks"] = device.peak_levels ? write(*device.peak_levels) : Json();
+    const whatif::Proof* const proof = analysis_.proof_of(device.device);
+    object["replay"] = proof == nullptr ? Json() : write(*proof);
     put_holders(object, device.holders);
     return object;
+  }
+
+  [[nodiscard]] static Json write(const whatif::Proof& proof) {
+    if (!proof.reason.empty()) return {{"run", false}, {"reason", proof.reason}};
+    Json differs;
+    if (proof.found.first) {
+      differs = {{"event", proof.differs_at}, {"what", proof.found.first->what}};
+    }
+    return {{"run", true},
+            {"first_event", proof.first_event},
+            {"operations", proof.op_count},
+            {"agreed", proof.found.agreed},
+            {"requests", proof.found.requests},
+            {"refusals", proof.found.refusals},
+            {"differs", std::move(differs)},
+            {"assumed", proof.doubts}};
+  }
+
+  /// Null: nothing was run, or it is a question that the recording did not ask.
+  [[nodiscard]] Json is_replayed(const verdict::Question& question) const {
+    const whatif::Proof* const proof = analysis_.proof_of(question.device);
+    if (!question.recorded || proof == nullptr || !proof->reason.empty()) return {};
+    return proof->covers(question.event);
   }
 
   [[nodiscard]] Json write(const model::PeakLevels& levels) const {
@@ -178,6 +203,7 @@ class JsonWriter {
     if (failed.use) put_use(object, *failed.use);
     put_stages(object, failed);
     object["verdict"] = write(failed.judgement.verdict);
+    object["replayed"] = is_replayed(question);
     object["ladder"] = Json::array();
     for (const verdict::Rung& rung : failed.judgement.ladder) {
       object["ladder"].push_back(write(rung));

@@ -186,6 +186,7 @@ class TextWriter {
     }
     out_ += wrapped(failed.judgement.verdict.text, kTextWidth, 2);
     write_also(failed.judgement.verdict);
+    write_replayed(failed.question);
     write_request(failed);
     write_ladder(failed);
     write_layers(failed);
@@ -196,6 +197,47 @@ class TextWriter {
     write_pins(failed);
     write_holders(failed.holders, failed.state.allocated_bytes.low, "live memory by stack");
     write_advice(failed.advice);
+  }
+
+  /// Only for what was recorded: what is asked now, nobody has refused yet.
+  void write_replayed(const verdict::Question& question) {
+    const whatif::Proof* const proof = analysis_.proof_of(question.device);
+    if (!question.recorded || proof == nullptr || !proof->reason.empty()) return;
+    if (proof->covers(question.event)) {
+      out_ += "  replayed: the allocator's rules, asked the same again, refuse it, too\n";
+    } else if (question.event < proof->first_event) {
+      out_ += fmt::format("  not replayed: only what follows event {} was run again\n",
+                          proof->first_event);
+    } else {
+      out_ += "  not replayed: the rules part from the recording before it (see EVIDENCE)\n";
+    }
+  }
+
+  void write_proof(const whatif::Proof& proof) {
+    const std::string from =
+        proof.first_event > 0 ? fmt::format(" from event {}", proof.first_event) : std::string();
+    const std::string where = fmt::format("replay of GPU {}{}: ", proof.device, from);
+    if (!proof.reason.empty()) {
+      out_ += wrapped(where + "none, " + printable(proof.reason), kTextWidth, 2);
+      return;
+    }
+    const std::string what =
+        proof.found.first
+            ? fmt::format("{} of {} operations as recorded and part at event {}: {}",
+                          show_count(proof.found.agreed),
+                          show_count(proof.op_count),
+                          proof.differs_at,
+                          proof.found.first->what)
+            : fmt::format("all {} as recorded{}",
+                          plural(proof.op_count, "operation", "operations"),
+                          proof.found.refusals == 0
+                              ? std::string()
+                              : fmt::format(", {} among them",
+                                            plural(proof.found.refusals, "refusal", "refusals")));
+    out_ += wrapped(
+        fmt::format("{}the rules of {} decide {}", where, policy::releases_of(proof.version), what),
+        kTextWidth,
+        2);
   }
 
   void write_stages(const Failure& failed) {
@@ -560,6 +602,8 @@ class TextWriter {
       out_ += wrapped(
           fmt::format("{}: {}", printable(fact.name), printable(fact.value)), kTextWidth, 2);
     }
+    for (const whatif::Proof& proof : analysis_.proofs)
+      write_proof(proof);
     for (const model::TrustSignal& signal : analysis_.trust) {
       out_ +=
           wrapped(fmt::format("{}: {}", signal.signal, printable(signal.effect)), kTextWidth, 2);

@@ -4,6 +4,7 @@
 #include "allocator/policy/device/simulated_device.hpp"
 #include "analyzer/verdict/running/policy_failure.hpp"
 #include "analyzer/verdict/running/policy_heap.hpp"
+#include "analyzer/whatif/arena/arena_replay.hpp"
 #include "analyzer/whatif/replay.hpp"
 #include "analyzer/whatif/side_by_side.hpp"
 
@@ -20,12 +21,35 @@ Replay::Settings settings_of(const Variant& variant) {
   return {variant.options, variant.limit_bytes, variant.follows_program};
 }
 
+/// What others hold of the device, from op to op.
+class OutsideCourse {
+ public:
+  OutsideCourse(const Program& program, const Variant& variant)
+      : program_(program)
+      , changes_(variant.outside_changes)
+      , bytes_(variant.outside_bytes) {
+    std::ranges::stable_sort(changes_, {}, &OutsideChange::event);
+  }
+
+  [[nodiscard]] std::uint64_t before(const Op& op) {
+    while (next_ < changes_.size() && changes_[next_].event <= program_.event_of(op))
+      bytes_ = changes_[next_++].bytes;
+    return bytes_;
+  }
+
+ private:
+  const Program& program_;
+  std::vector<OutsideChange> changes_;
+  std::size_t next_ = 0;
+  std::uint64_t bytes_;
+};
+
 /// A device that holds what the program begins with.
 class VariantDevice {
  public:
   VariantDevice(const Program& program, const Variant& variant)
-      : program_(program)
-      , changes_(variant.outside_changes)
+      : outside_(program, variant)
+      , changes_(!variant.outside_changes.empty())
       , device_(variant.device_bytes) {
     for (const policy::ImageSegment& segment : program.start.segments) {
       std::uint64_t memory = 0;
@@ -34,22 +58,77 @@ class VariantDevice {
       device_.hold(segment.address, segment.size, memory);
     }
     device_.set_outside_bytes(variant.outside_bytes);
-    std::ranges::stable_sort(changes_, {}, &OutsideChange::event);
   }
 
   /// What others do before this op.
   void move_to(const Op& op) {
-    while (next_ < changes_.size() && changes_[next_].event <= program_.event_of(op))
-      device_.set_outside_bytes(changes_[next_++].bytes);
+    if (changes_) device_.set_outside_bytes(outside_.before(op));
   }
   [[nodiscard]] policy::SimulatedDevice& device() { return device_; }
 
  private:
-  const Program& program_;
-  std::vector<OutsideChange> changes_;
-  std::size_t next_ = 0;
+  OutsideCourse outside_;
+  bool changes_;
   policy::SimulatedDevice device_;
 };
+
+/// What an arena may take of the device before an op.
+class Capacity {
+ public:
+  Capacity(const Program& program, const Variant& variant)
+      : outside_(program, variant)
+      , variant_(variant) {}
+
+  [[nodiscard]] std::uint64_t before(const Op& op) {
+    const std::uint64_t outside = outside_.before(op);
+    const std::uint64_t there = variant_.device_bytes - std::min(variant_.device_bytes, outside);
+    return std::min(there, variant_.limit_bytes.value_or(there));
+  }
+
+ private:
+  OutsideCourse outside_;
+  const Variant& variant_;
+};
+
+Outcome run_on_arena(const Program& program, const Variant& variant) {
+  Outcome outcome;
+  ArenaReplay replay(program, *variant.arena);
+  Capacity capacity(program, variant);
+  outcome.peak_allocated_bytes = replay.allocated_bytes();
+  for (std::size_t i = 0; i < program.ops.size() && !outcome.is_cut_short; ++i) {
+    const Op& op = program.ops[i];
+    const std::uint64_t bytes = capacity.before(op);
+    const bool is_served = replay.run(op, bytes);
+    ++outcome.ops;
+    if (op.kind != OpKind::kAllocate) continue;
+    if (replay.allocated_bytes() > outcome.peak_allocated_bytes) {
+      outcome.peak_allocated_bytes = replay.allocated_bytes();
+      outcome.peak_op = i;
+    }
+    if (is_served) {
+      outcome.served_refusals += op.failed ? 1 : 0;
+      continue;
+    }
+    ++outcome.failures;
+    outcome.is_cut_short = !op.failed;
+    if (!outcome.first_failure) {
+      outcome.first_failure = FailedOp{i, op.bytes, replay.why(op.bytes, bytes)};
+    }
+  }
+  outcome.peak_reserved_bytes = replay.reserved_bytes();
+  outcome.driver_allocations = replay.growths();
+  return outcome;
+}
+
+model::StateSummary arena_at_peak(const Program& program,
+                                  const Variant& variant,
+                                  const Outcome& outcome) {
+  ArenaReplay replay(program, *variant.arena);
+  Capacity capacity(program, variant);
+  for (std::size_t i = 0; i < outcome.ops && i <= outcome.peak_op; ++i)
+    static_cast<void>(replay.run(program.ops[i], capacity.before(program.ops[i])));
+  return replay.state();
+}
 
 void take_sums(const policy::Statistics& statistics, Outcome& outcome) {
   outcome.peak_reserved_bytes = static_cast<std::uint64_t>(statistics.reserved_bytes.all.peak);
@@ -90,7 +169,14 @@ Result<Variant> with_options(Variant base, const std::string& conf) {
   return base;
 }
 
+Variant with_arena(Variant base, ArenaKind kind) {
+  base.name = to_string(kind);
+  base.arena = kind;
+  return base;
+}
+
 Outcome run(const Program& program, const Variant& variant, const Tick& tick) {
+  if (variant.arena) return run_on_arena(program, variant);
   Outcome outcome;
   VariantDevice device(program, variant);
   Replay replay(program, settings_of(variant), device.device());
@@ -98,7 +184,7 @@ Outcome run(const Program& program, const Variant& variant, const Tick& tick) {
   std::int64_t peak = statistics.allocated_bytes.all.peak;
   for (std::size_t i = 0; i < program.ops.size() && !outcome.is_cut_short; ++i) {
     const Op& op = program.ops[i];
-    if (!variant.outside_changes.empty()) device.move_to(op);
+    device.move_to(op);
     const policy::Address got = replay.run(op);
     ++outcome.ops;
     if (tick && i % kOpsOfATick == 0) tick(i, program.ops.size());
@@ -125,6 +211,7 @@ Outcome run(const Program& program, const Variant& variant, const Tick& tick) {
 model::StateSummary state_at_peak(const Program& program,
                                   const Variant& variant,
                                   const Outcome& outcome) {
+  if (variant.arena) return arena_at_peak(program, variant, outcome);
   VariantDevice device(program, variant);
   Replay replay(program, settings_of(variant), device.device());
   for (std::size_t i = 0; i < outcome.ops && i <= outcome.peak_op; ++i) {

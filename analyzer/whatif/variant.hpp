@@ -7,6 +7,7 @@
 #include "allocator/policy/caching_policy.hpp"
 #include "analyzer/model/heap_state.hpp"
 #include "analyzer/verdict/ladder.hpp"
+#include "analyzer/whatif/arena/arena.hpp"
 #include "analyzer/whatif/program/program.hpp"
 #include "analyzer/whatif/replay.hpp"
 #include "trace/result.hpp"
@@ -34,6 +35,7 @@ struct Variant {
   std::uint64_t outside_bytes = 0;             ///< Of the device, that others hold.
   std::vector<OutsideChange> outside_changes;  ///< By event.
   std::optional<std::uint64_t> limit_bytes;
+  std::optional<ArenaKind> arena;  ///< In place of PyTorch's rules; `options` are not looked at.
 };
 
 /// The program's own settings on the device that was recorded, or on one that has as much as was
@@ -45,6 +47,9 @@ struct Variant {
 /// `base` with the options that a string sets on a fresh allocator, in place of the program's own.
 /// Fails: the string is not one that this PyTorch takes, in its words.
 [[nodiscard]] Result<Variant> with_options(Variant base, const std::string& conf);
+
+/// `base` with a plain allocator in place of PyTorch's rules.
+[[nodiscard]] Variant with_arena(Variant base, ArenaKind kind);
 
 struct FailedOp {
   std::size_t op = 0;
@@ -66,9 +71,10 @@ struct Outcome {
 
   std::uint64_t peak_reserved_bytes = 0;
   std::uint64_t peak_allocated_bytes = 0;
-  std::size_t peak_op = 0;               ///< The most allocated moment, after this op.
-  std::uint64_t driver_allocations = 0;  ///< Segments obtained and ranges mapped,
-  std::uint64_t driver_frees = 0;        ///< and given back.
+  std::size_t peak_op = 0;  ///< The most allocated moment, after this op.
+  std::uint64_t driver_allocations =
+      0;                           ///< Segments obtained and ranges mapped, growths of an arena
+  std::uint64_t driver_frees = 0;  ///< and given back.
   std::uint64_t retries = 0;
 };
 

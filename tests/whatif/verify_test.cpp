@@ -7,6 +7,7 @@
 #include "allocator/policy/inspect/heap_check.hpp"
 #include "analyzer/verdict/running/policy_heap.hpp"
 #include "analyzer/whatif/program/program_of_trace.hpp"
+#include "analyzer/whatif/recorded/proof.hpp"
 #include "analyzer/whatif/recorded/settle.hpp"
 #include "analyzer/whatif/replay.hpp"
 #include "tests/recorder/recorded_program.hpp"
@@ -123,6 +124,49 @@ TEST_F(VerifyTest, DecidesWhatComesAfterAKeyframeAsItWasDecided) {
     settle(*program);
     EXPECT_EQ(what_differs(*program), "");
   }
+}
+
+TEST_F(VerifyTest, RunsTheEndOfALongHistoryFromAKeyframe) {
+  const ReadBack back = recorded_ring(7, 20000, {std::uint64_t{1} << 15, std::uint64_t{1} << 16});
+  const auto whole = back.history->last_stretch();
+  constexpr std::uint64_t kAtMost = 8000;
+  const Proof proof = prove(0, program_of_trace(*back.history, back.recording, kAtMost));
+  ASSERT_EQ(proof.reason, "");
+  EXPECT_FALSE(proof.found.first) << proof.found.first->what;
+  EXPECT_GT(proof.first_event, whole.begin);
+  EXPECT_LE(whole.end - proof.first_event, static_cast<model::EventIndex>(kAtMost));
+  EXPECT_TRUE(proof.covers(whole.end - 1));
+  EXPECT_TRUE(proof.covers(proof.first_event));
+  EXPECT_FALSE(proof.covers(proof.first_event - 1));
+}
+
+TEST_F(VerifyTest, BeginsAtTheLastKeyframeIfEvenThatIsTooMuch) {
+  const ReadBack back = recorded_ring(7, 20000, {std::uint64_t{1} << 15, std::uint64_t{1} << 16});
+  const auto last = back.history->last_stretch(0);
+  EXPECT_LT(last.begin, last.end);
+  EXPECT_GE(last.begin, back.history->last_stretch(8000).begin);
+  EXPECT_GT(last.begin, back.history->last_stretch().begin);
+}
+
+TEST(ProofTest, SaysWhyNothingWasRun) {
+  const Proof proof = prove(2, failure(ErrorCode::kForeign, "the snapshot has no history"));
+  EXPECT_EQ(proof.device, 2);
+  EXPECT_EQ(proof.reason, "the snapshot has no history");
+  EXPECT_FALSE(proof.covers(0));
+}
+
+TEST_F(VerifyTest, CoversWhatLiesBeforeTheFirstDifference) {
+  Program program = recorded(3, 1500);
+  const auto last =
+      std::ranges::find_if(program.ops.rbegin(), program.ops.rend(), [](const Op& op) {
+        return op.kind == OpKind::kAllocate && !op.failed;
+      });
+  last->failed = true;
+  const model::EventIndex event = program.event_of(*last);
+  const Proof proof = prove(0, std::move(program));
+  EXPECT_EQ(proof.differs_at, event);
+  EXPECT_TRUE(proof.covers(event - 1));
+  EXPECT_FALSE(proof.covers(event));
 }
 
 TEST_F(VerifyTest, FindsARecordedDecisionThatTheRulesDoNotMake) {

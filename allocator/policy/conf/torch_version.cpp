@@ -17,4 +17,8 @@ std::optional<TorchVersion> torch_version(std::string_view text) {
                                                       : TorchVersion::kTorch215;
 }
 
+std::string_view releases_of(TorchVersion version) {
+  return version == TorchVersion::kTorch26 ? "PyTorch 2.6 to 2.9" : "PyTorch 2.10 and later";
+}
+
 }  // namespace fragscope::policy

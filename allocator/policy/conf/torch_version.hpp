@@ -17,4 +17,7 @@ enum class TorchVersion : std::uint8_t {
 /// Of a text that begins with a version, such as "2.15.0+cu130"; none if it does not.
 [[nodiscard]] std::optional<TorchVersion> torch_version(std::string_view text);
 
+/// The releases of a generation, for people: "PyTorch 2.6 to 2.9".
+[[nodiscard]] std::string_view releases_of(TorchVersion version);
+
 }  // namespace fragscope::policy

@@ -34,7 +34,7 @@ struct ReplayArguments {
   std::string memory;
   std::string limit;
   std::vector<std::string> outside;
-  std::string policy;
+  std::vector<std::string> policies;
   bool json = false;
   bool redact = false;
   bool exit_code = false;
@@ -92,9 +92,11 @@ Result<whatif::Variant> base_of(const whatif::Program& program, const ReplayArgu
     base->outside_bytes = 0;
   }
   if (*limit) base->limit_bytes = *limit;
-  if (!arguments.policy.empty()) {
-    base->name = "rules of PyTorch " + arguments.policy;
-    base->options.version = *policy::torch_version(arguments.policy);
+  for (const std::string& name : arguments.policies) {
+    if (const auto version = policy::torch_version(name)) {
+      base->name = "rules of PyTorch " + name;
+      base->options.version = *version;
+    }
   }
   for (const std::string& text : arguments.outside) {
     const Result<whatif::OutsideChange> change = outside_of(text);
@@ -114,12 +116,17 @@ Result<std::vector<whatif::Variant>> variants_of(const whatif::Program& program,
     if (!variant) return tl::unexpected<Error>(variant.error());
     variants.push_back(std::move(*variant));
   }
+  for (const std::string& name : arguments.policies) {
+    if (const auto kind = whatif::arena_kind(name)) {
+      variants.push_back(whatif::with_arena(*base, *kind));
+    }
+  }
   return variants;
 }
 
 bool asks_for_more(const ReplayArguments& arguments) {
   return !arguments.conf.empty() || !arguments.memory.empty() || !arguments.limit.empty() ||
-         !arguments.outside.empty() || !arguments.policy.empty();
+         !arguments.outside.empty() || !arguments.policies.empty();
 }
 
 Result<int> replay_file(const ReplayArguments& arguments) {
@@ -191,8 +198,16 @@ void add_replay_command(CLI::App& app, std::function<int()>& run) {
                    "SIZE that others hold, or SIZE@EVENT: from that event on; may be given "
                    "several times")
       ->allow_extra_args(false);
-  command->add_option("--policy", arguments->policy, "Whose rules: of PyTorch 2.6 or 2.15")
-      ->check(CLI::IsMember({"2.6", "2.15"}));
+  std::vector<std::string> policies = {"2.6", "2.15"};
+  for (const whatif::ArenaKind kind : whatif::all_arena_kinds())
+    policies.emplace_back(whatif::to_string(kind));
+  command
+      ->add_option("--policy",
+                   arguments->policies,
+                   "Whose rules: of PyTorch 2.6 or 2.15; or, beside them, those of a plain "
+                   "allocator: best-fit, tlsf, buddy, never-reuse; may be given several times")
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(policies));
   command->add_option(
       "--device", arguments->device, "Ordinal of the device; needed where several are");
   command->add_flag("--json", arguments->json, "One JSON object");

@@ -399,11 +399,15 @@ RecordedHeap TraceHistory::heap_at(const Start& start) const {
   return heap;
 }
 
-TraceHistory::Stretch TraceHistory::last_stretch() const {
+TraceHistory::Stretch TraceHistory::last_stretch(std::uint64_t at_most) const {
   const std::uint64_t end = last_known();
   std::uint64_t begin = starts_.front().known_from;
   for (const Dark& dark : dark_) {
     if (dark.end <= end) begin = std::max(begin, dark.end);
+  }
+  for (const Start& start : starts_) {
+    if (end - begin <= at_most) break;
+    if (start.known_from <= end) begin = std::max(begin, start.known_from);
   }
   return {static_cast<EventIndex>(begin), static_cast<EventIndex>(end)};
 }

@@ -49,7 +49,10 @@ class TraceHistory final : public History {
     EventIndex begin = 0;
     EventIndex end = 0;
   };
-  [[nodiscard]] Stretch last_stretch() const;
+  /// With more than `at_most` records it begins later, at a keyframe: with as many of them as that
+  /// leaves, or at the last one.
+  [[nodiscard]] Stretch last_stretch(std::uint64_t at_most = kAllRecords) const;
+  static constexpr std::uint64_t kAllRecords = ~std::uint64_t{0};
   /// Calls `visit` with the records of the stretch, each completed, and with those that were
   /// derived (`RecordedHeap::listen`).
   void visit_records(const Stretch& stretch,

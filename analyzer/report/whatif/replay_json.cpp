@@ -53,17 +53,18 @@ Json of_failure(const ReplayReport& report, const whatif::FailedOp& failed) {
 Json of_trial(const ReplayReport& report, const whatif::Trial& trial) {
   const whatif::Variant& variant = trial.variant;
   const whatif::Outcome& outcome = trial.outcome;
-  Json object = {{"name", variant.name},
-                 {"policy", version_name(variant.options.version)},
-                 {"device_total_bytes", variant.device_bytes},
-                 {"outside_bytes", variant.outside_bytes},
-                 {"limit_bytes", or_null(variant.limit_bytes)},
-                 {"fits", !outcome.first_failure.has_value()},
-                 {"first_failure", nullptr},
-                 {"failures", outcome.failures},
-                 {"served_refusals", outcome.served_refusals},
-                 {"cut_short", outcome.is_cut_short},
-                 {"operations", outcome.ops}};
+  Json object = {
+      {"name", variant.name},
+      {"policy", variant.arena ? to_string(*variant.arena) : version_name(variant.options.version)},
+      {"device_total_bytes", variant.device_bytes},
+      {"outside_bytes", variant.outside_bytes},
+      {"limit_bytes", or_null(variant.limit_bytes)},
+      {"fits", !outcome.first_failure.has_value()},
+      {"first_failure", nullptr},
+      {"failures", outcome.failures},
+      {"served_refusals", outcome.served_refusals},
+      {"cut_short", outcome.is_cut_short},
+      {"operations", outcome.ops}};
   if (outcome.first_failure) object["first_failure"] = of_failure(report, *outcome.first_failure);
   const model::Gap& gap = trial.peak.gap;
   const auto& ops = report.program.ops;

@@ -52,11 +52,6 @@ std::string_view name_of(OpKind kind) {
   return "?";
 }
 
-std::string version_text(policy::TorchVersion version) {
-  return version == policy::TorchVersion::kTorch26 ? "PyTorch 2.6 to 2.9"
-                                                   : "PyTorch 2.10 and later";
-}
-
 class TextWriter {
  public:
   TextWriter(const ReplayReport& report, const Paint& paint)
@@ -86,7 +81,7 @@ class TextWriter {
     if (!found.first) {
       out_ += paint_(Tone::kGood, "verified") +
               fmt::format(": the rules of {} decide all of it as recorded: {}.\n",
-                          version_text(program_.version),
+                          policy::releases_of(program_.version),
                           counts);
       return;
     }
@@ -96,7 +91,7 @@ class TextWriter {
                         program_.event_of(op),
                         show_count(found.agreed),
                         show_count(program_.ops.size()),
-                        version_text(program_.version));
+                        policy::releases_of(program_.version));
     out_ += wrapped(found.first->what + ".", kTextWidth, 2);
     out_ += "  before it:\n";
     const std::size_t first = found.first->op - std::min(found.first->op, kContextOps);
@@ -124,6 +119,7 @@ class TextWriter {
     table.add({left("settings"),
                left("outcome"),
                right("reserved at most"),
+               right("above the first"),
                right("allocated at most"),
                right("driver calls")});
     for (const Trial& trial : report_.trials)
@@ -144,15 +140,30 @@ class TextWriter {
     return {left(printable(trial.variant.name)),
             result,
             right(show_bytes(outcome.peak_reserved_bytes)),
+            right(difference_to_first(outcome)),
             right(show_bytes(outcome.peak_allocated_bytes)),
             right(show_count(outcome.driver_allocations + outcome.driver_frees))};
+  }
+
+  /// In bytes: the exact figures that the rounded ones beside it hide.
+  [[nodiscard]] std::string difference_to_first(const whatif::Outcome& outcome) const {
+    const std::uint64_t first = report_.trials.front().outcome.peak_reserved_bytes;
+    const std::uint64_t bytes = outcome.peak_reserved_bytes;
+    if (bytes == first) return "";
+    return (bytes > first ? "+" : "-") + show_count(bytes > first ? bytes - first : first - bytes) +
+           " B";
+  }
+
+  static std::string rules_of(const whatif::Variant& variant) {
+    return variant.arena ? fmt::format("a plain {} allocator", to_string(*variant.arena))
+                         : std::string(policy::releases_of(variant.options.version));
   }
 
   void write_details(const Trial& trial) {
     const whatif::Outcome& outcome = trial.outcome;
     out_ += "\n" + paint_(Tone::kTitle, printable(trial.variant.name)) +
             fmt::format(", {} on a device of {}{}{}\n",
-                        version_text(trial.variant.options.version),
+                        rules_of(trial.variant),
                         show_bytes(trial.variant.device_bytes),
                         outside_text(trial.variant),
                         limit_text(trial.variant));

@@ -19,10 +19,12 @@ using trace::RecordKind;
 
 class TraceReading {
  public:
-  TraceReading(const model::TraceHistory& history, const model::Recording& recording)
+  TraceReading(const model::TraceHistory& history,
+               const model::Recording& recording,
+               model::TraceHistory::Stretch stretch)
       : history_(history)
       , recording_(recording)
-      , stretch_(history.last_stretch()) {}
+      , stretch_(stretch) {}
 
   [[nodiscard]] Program read() {
     Program& program = builder_.program();
@@ -178,12 +180,13 @@ class TraceReading {
 }  // namespace
 
 Result<Program> program_of_trace(const model::TraceHistory& history,
-                                 const model::Recording& recording) {
-  const auto stretch = history.last_stretch();
+                                 const model::Recording& recording,
+                                 std::uint64_t at_most) {
+  const auto stretch = history.last_stretch(at_most);
   if (stretch.end - stretch.begin > std::numeric_limits<std::uint32_t>::max()) {
     return failure(ErrorCode::kTooLarge, "more than 2^32 records are not replayed at once");
   }
-  Program program = TraceReading(history, recording).read();
+  Program program = TraceReading(history, recording, stretch).read();
   if (is_sound(program.start)) return program;
   return failure(ErrorCode::kContradictory,
                  "the trace begins with blocks that cannot be there together");
