@@ -9,6 +9,7 @@
 #include "analyzer/model/timeline.hpp"
 #include "analyzer/model/trace/trace_history.hpp"
 #include "analyzer/report/frame_text.hpp"
+#include "analyzer/whatif/program/program_of_log.hpp"
 #include "analyzer/whatif/program/program_of_snapshot.hpp"
 #include "analyzer/whatif/program/program_of_trace.hpp"
 #include "analyzer/whatif/recorded/settle.hpp"
@@ -17,6 +18,7 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace fragscope::cli {
@@ -61,6 +63,17 @@ Result<ProgramFile> of_snapshot(ingest::ByteSource source,
   return ProgramFile{std::move(*program), std::move(*recording), *chosen};
 }
 
+Result<ProgramFile> of_log(std::string_view text, whatif::RequestLog log) {
+  Result<whatif::Program> program = whatif::program_of_log(text, log);
+  if (!program) return tl::unexpected<Error>(program.error());
+  ProgramFile made;
+  made.program = std::move(*program);
+  made.recording.kind = to_string(log);
+  made.recording.writer = log == whatif::RequestLog::kRmm ? "RMM" : "STAlloc";
+  if (!made.program.ops.empty()) made.recording.event_count = made.program.ops.back().event + 1;
+  return made;
+}
+
 Result<ProgramFile> of_trace(const std::string& path,
                              const ingest::ByteSource& source,
                              const ingest::ProgressFn& progress,
@@ -89,7 +102,10 @@ Result<ProgramFile> read_program(const std::string& path, std::optional<std::int
   if (!source) return tl::unexpected<Error>(source.error());
   Progress bar("reading " + report::printable(path));
   const auto progress = [&bar](std::uint64_t done, std::uint64_t total) { bar.show(done, total); };
-  Result<ProgramFile> file = trace::is_trace(std::as_bytes(source->bytes()))
+  const auto bytes = std::as_bytes(source->bytes());
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (const auto log = whatif::request_log(text)) return of_log(text, *log);
+  Result<ProgramFile> file = trace::is_trace(bytes)
                                  ? of_trace(path, *source, progress, device)
                                  : of_snapshot(std::move(*source), progress, device);
   if (file) whatif::settle(file->program);

@@ -52,7 +52,7 @@ Result<void> fit_file(const FitArguments& arguments) {
   const auto variants = variants_of(file->program, arguments);
   if (!variants) return tl::unexpected<Error>(variants.error());
   report::FitReport report{file->recording, file->program, file->device, {}, {}, {}};
-  report.verification = whatif::verify(file->program);
+  if (file->program.has_decisions) report.verification = whatif::verify(file->program);
   {
     Progress bar("trying settings");
     report.fits = whatif::find_fits(
@@ -96,7 +96,8 @@ void add_fit_command(CLI::App& app, std::function<int()>& run) {
   command
       ->add_option("FILE",
                    arguments->file,
-                   "A trace, a ring or a snapshot with history; - is standard input")
+                   "A trace, a ring or a snapshot with history, or the log of requests that RMM or "
+                   "STAlloc writes; - is standard input")
       ->required();
   command->add_option("--conf", arguments->conf, "Try this option string, too")
       ->allow_extra_args(false);

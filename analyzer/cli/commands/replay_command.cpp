@@ -142,7 +142,7 @@ Result<int> replay_file(const ReplayArguments& arguments) {
   {
     Progress bar("replaying");
     const auto tick = [&bar](std::uint64_t done, std::uint64_t total) { bar.show(done, total); };
-    report.verification = whatif::verify(file->program, tick);
+    if (file->program.has_decisions) report.verification = whatif::verify(file->program, tick);
     if (tries && variants) {
       report.trials = whatif::try_all(file->program, std::move(*variants), tick);
     }
@@ -155,7 +155,7 @@ Result<int> replay_file(const ReplayArguments& arguments) {
     fmt::print("{}", report::replay_text(report, path, paint));
   }
   if (!arguments.exit_code) return kDone;
-  if (report.verification.first) return kDiffers;
+  if (report.verification && report.verification->first) return kDiffers;
   const bool fails = !report.trials.empty() && report.trials.front().outcome.first_failure;
   return fails ? kFails : kDone;
 }
@@ -181,7 +181,8 @@ void add_replay_command(CLI::App& app, std::function<int()>& run) {
   command
       ->add_option("FILE",
                    arguments->file,
-                   "A trace, a ring or a snapshot with history; - is standard input")
+                   "A trace, a ring or a snapshot with history, or the log of requests that RMM or "
+                   "STAlloc writes; - is standard input")
       ->required();
   command->add_flag("--verify", arguments->verify, "Only compare with what was recorded");
   command

@@ -49,6 +49,18 @@ std::string islands_text(const Fit& fit) {
   return text + " too, though not at all sizes between";
 }
 
+std::string trust_text(const FitReport& report) {
+  if (!report.verification) {
+    return "The log has requests alone: that these rules would have served them so is not proven.";
+  }
+  if (!report.verification->first) return "The rules decide the whole recording as it was.";
+  const whatif::Op& op = report.program.ops[report.verification->first->op];
+  return fmt::format(
+      "The rules decide otherwise than was recorded from event {} on (fragscope replay --verify): "
+      "what follows is a model of the program, not proven.",
+      report.program.event_of(op));
+}
+
 }  // namespace
 
 std::string fit_text(const FitReport& report, const std::string& path, const Paint& paint) {
@@ -57,15 +69,7 @@ std::string fit_text(const FitReport& report, const std::string& path, const Pai
                                 report.recording.kind,
                                 printable(report.recording.writer),
                                 report.device);
-  const std::string trust =
-      report.verification.first
-          ? "The rules decide otherwise than was recorded from event " +
-                std::to_string(
-                    report.program.event_of(report.program.ops[report.verification.first->op])) +
-                " on (fragscope replay --verify): what follows is a model of the program, not "
-                "proven."
-          : "The rules decide the whole recording as it was.";
-  out += wrapped(trust, kTextWidth, 0) + "\n";
+  out += wrapped(trust_text(report), kTextWidth, 0) + "\n";
   Table table;
   table.add({left("settings"),
              right("smallest device"),
@@ -111,7 +115,7 @@ std::string fit_json(const FitReport& report, const InputNames& names) {
                    {"events", report.recording.event_count},
                    {"writer", report.recording.writer}};
   root["device"] = report.device;
-  root["verified"] = !report.verification.first.has_value();
+  root["verified"] = report.verification ? Json(!report.verification->first) : Json();
   root["doubts"] = report.program.doubts;
   root["fits"] = Json::array();
   for (const Fit& fit : report.fits) {

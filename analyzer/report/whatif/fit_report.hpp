@@ -10,6 +10,7 @@
 #include "analyzer/whatif/recorded/verify.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ struct FitReport {
   const model::Recording& recording;
   const whatif::Program& program;
   std::int32_t device = 0;
-  whatif::Verification verification;
+  /// None: the recording has requests alone, and nothing to compare with.
+  std::optional<whatif::Verification> verification;
   std::vector<whatif::Fit> fits;     ///< The least device first.
   std::vector<std::string> misfits;  ///< Settings under which the program fits no device.
 };

@@ -20,7 +20,8 @@ std::string_view version_name(policy::TorchVersion version) {
 }
 
 Json of_verification(const ReplayReport& report) {
-  const whatif::Verification& found = report.verification;
+  if (!report.verification) return {};
+  const whatif::Verification& found = *report.verification;
   Json object = {{"verified", !found.first.has_value()},
                  {"policy", version_name(report.program.version)},
                  {"operations", report.program.ops.size()},

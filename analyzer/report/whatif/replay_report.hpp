@@ -20,7 +20,8 @@ struct ReplayReport {
   const model::Recording& recording;
   const whatif::Program& program;
   std::int32_t device = 0;
-  whatif::Verification verification;
+  /// None: the recording has requests alone, and nothing to compare with.
+  std::optional<whatif::Verification> verification;
   std::vector<whatif::Trial> trials;  ///< The best first.
   /// Why the recorded settings were not tried; empty if they were, or nobody asked.
   std::string no_trial_reason;

@@ -73,7 +73,12 @@ class TextWriter {
 
  private:
   void write_verification() {
-    const whatif::Verification& found = report_.verification;
+    if (!report_.verification) {
+      out_ += fmt::format("not verified: the log has requests alone; {} operations.\n",
+                          show_count(program_.ops.size()));
+      return;
+    }
+    const whatif::Verification& found = *report_.verification;
     const std::string counts = fmt::format("{} requests, {} of them refused, {} operations in all",
                                            show_count(found.requests),
                                            show_count(found.refusals),
@@ -100,9 +105,9 @@ class TextWriter {
   }
 
   void write_doubts() {
-    if (!report_.verification.problem.empty()) {
+    if (report_.verification && !report_.verification->problem.empty()) {
       out_ += wrapped("the program sets options that these rules do not take: " +
-                          printable(report_.verification.problem),
+                          printable(report_.verification->problem),
                       kTextWidth,
                       2);
     }

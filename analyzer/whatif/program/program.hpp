@@ -81,6 +81,9 @@ struct Program {
   std::vector<std::string> texts;
   model::EventIndex first_event = 0;
 
+  /// Whether the recording shows what the allocator decided: a log of requests alone does not.
+  bool has_decisions = true;
+
   std::vector<Op> ops;
   std::vector<policy::Address> addresses;  ///< Of each op; what kAllocate got, else 0.
   std::vector<DeviceCall> device_calls;    ///< In the order of ops.
