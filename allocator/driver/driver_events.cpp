@@ -87,6 +87,7 @@ std::optional<std::vector<policy::CaptureNode>> DriverEvents::capture_ends(
       api_.stream_get_capture_info(handle_of(stream), &status, &id, nullptr, &nodes, &count);
   if (answer != kSuccess || status != kCaptureActive) return std::nullopt;
   std::vector<policy::CaptureNode> ends;
+  ends.reserve(count);
   for (std::size_t i = 0; i < count; ++i)
     ends.push_back(std::bit_cast<policy::CaptureNode>(nodes[i]));
   return ends;

@@ -3,14 +3,12 @@
 
 #include <dlfcn.h>
 
-#include <bit>
-
 namespace fragscope::stacks {
 namespace {
 
 template <class Function>
 bool find(Function*& function, const char* name) {
-  function = std::bit_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
+  function = reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
   return function != nullptr;
 }
 

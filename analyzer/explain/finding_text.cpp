@@ -141,7 +141,7 @@ std::string not_explained_text(const Message& message) {
         "refusal by the driver, a quota, or memory that moved meanwhile; never fragmentation.",
         shown(f.free),
         shown(f.request),
-        shown(*wanted),
+        shown(wanted),
         shown(f.limit),
         apart(*wanted, *f.limit));
   }
@@ -170,7 +170,7 @@ std::string undecided_pairs(const Figures& f) {
   const auto add = [&text](const std::string& pair) { text += (text.empty() ? "" : "; ") + pair; };
   if (const auto wanted = undecided_limit(f)) {
     add(fmt::format("{} held and asked for against {} allowed, within {} either way",
-                    shown(*wanted),
+                    shown(wanted),
                     shown(f.limit),
                     apart(*wanted, *f.limit)));
   }

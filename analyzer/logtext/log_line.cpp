@@ -75,7 +75,10 @@ class PrefixReader {
       ++at;
     if (at == digits || at - digits > 5) return false;
     const std::size_t end = at;
-    if (bracketed && (at >= rest_.size() || rest_[at++] != ']')) return false;
+    if (bracketed) {
+      if (at >= rest_.size() || rest_[at] != ']') return false;
+      ++at;
+    }
     const bool colon = at < rest_.size() && rest_[at] == ':';
     if (!colon && (!bracketed || word.empty())) return false;
     name_process(rest_.substr(start, end - start));

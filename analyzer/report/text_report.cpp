@@ -135,7 +135,7 @@ class TextWriter {
   void title(std::string_view name, std::string_view rest = {}) {
     out_ += "\n" + paint_(Tone::kTitle, name);
     if (!rest.empty()) out_ += "  " + std::string(rest);
-    out_ += "\n";
+    out_ += '\n';
   }
 
   void headline(const std::string& path, const Failure& failed) {
@@ -182,7 +182,7 @@ class TextWriter {
           paint_(Tone::kTitle,
                  fmt::format("GPU {}, event {}", failed.question.device, failed.question.event)));
     } else {
-      out_ += "\n";
+      out_ += '\n';
     }
     out_ += wrapped(failed.judgement.verdict.text, kTextWidth, 2);
     write_also(failed.judgement.verdict);

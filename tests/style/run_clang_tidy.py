@@ -8,7 +8,7 @@
 A file that was clean stays clean until it, one of our headers under it, its compile command, the
 configuration or clang-tidy itself changes; empty files that say so lie in the user's cache folder, so
 that every clone and build folder knows. Files that the build folder's compile_commands.json does not
-list are named, not checked. CUDA files are left out, since clang 14 predates CUDA 13.
+list are named, not checked. CUDA files are left out.
 """
 
 import argparse
@@ -24,7 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-CLANG_TIDY = os.environ.get("CLANG_TIDY", "clang-tidy-14")
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path("~").expanduser() / ".cache") / "fragscope"
+CLANG_TIDY = os.environ.get("CLANG_TIDY", str(CACHE / "clang-tidy-23" / "bin" / "clang-tidy"))
 
 # Each line breaks one rule; the self-test wants to see all of them.
 PLANTED = """\
@@ -84,8 +85,7 @@ def self_test():
 
 
 def stamp_folder():
-    cache = os.environ.get("XDG_CACHE_HOME") or Path("~").expanduser() / ".cache"
-    folder = Path(cache) / "fragscope" / "clang_tidy"
+    folder = CACHE / "clang_tidy"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -126,7 +126,7 @@ def main():
     parser.add_argument("files", nargs="*", type=Path, help="only these files")
     arguments = parser.parse_args()
     if not shutil.which(CLANG_TIDY):
-        sys.exit(f"{CLANG_TIDY} is missing; on Debian: apt-get install clang-tidy-14")
+        sys.exit(f"{CLANG_TIDY} is missing: scripts/setup.sh test installs it")
     if arguments.self_test:
         return self_test()
     if not arguments.build:

@@ -136,7 +136,7 @@ class DevicesWriter {
   void note(const std::string& text) { out_ += wrapped("note: " + text, kTextWidth, 0); }
 
   void write_notes() {
-    out_ += "\n";
+    out_ += '\n';
     const std::size_t before = out_.size();
     if (!inventory_.nvml_problem.empty()) {
       note(printable(inventory_.nvml_problem) + "; so who uses a device is not known");

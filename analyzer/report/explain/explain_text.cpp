@@ -171,7 +171,7 @@ class ExplainWriter {
     if (!timeline.version.empty()) title += " " + timeline.version;
     out_ += "\n" + paint_(Tone::kTitle, printable(title));
     if (!timeline.process.empty()) out_ += "  " + printable(timeline.process);
-    out_ += "\n";
+    out_ += '\n';
     Table table;
     for (const stages::StageRecord& stage : timeline.stages) {
       const bool failed = timeline.failing == stage.stage;

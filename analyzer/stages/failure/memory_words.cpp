@@ -54,7 +54,8 @@ bool begins_with_words(std::string_view text, std::string_view words) {
     if (c == ' ') continue;
     while (at < text.size() && is_blank(text[at]))
       ++at;
-    if (at >= text.size() || text[at++] != c) return false;
+    if (at >= text.size() || text[at] != c) return false;
+    ++at;
   }
   return true;
 }
