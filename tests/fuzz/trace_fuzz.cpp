@@ -6,6 +6,8 @@
 #include "analyzer/analysis/analysis.hpp"
 #include "analyzer/model/trace/trace_history.hpp"
 #include "analyzer/report/json_report.hpp"
+#include "analyzer/whatif/program/program_of_trace.hpp"
+#include "analyzer/whatif/recorded/proof.hpp"
 #include "tests/support/trace_builder.hpp"
 #include "trace/file/trace_reader.hpp"
 
@@ -131,6 +133,10 @@ void analyze(std::span<const std::byte> bytes) {
   });
   must(visited == sorted.size());
   check_state(fragscope::model::end_state(recording, history.device()), recording);
+
+  const fragscope::whatif::Proof proof = fragscope::whatif::prove(
+      history.device(), fragscope::whatif::program_of_trace(history, recording));
+  must(proof.found.agreed <= proof.op_count);
 
   fragscope::analysis::Histories histories;
   histories.push_back(std::move(*opened));

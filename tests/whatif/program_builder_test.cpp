@@ -2,6 +2,7 @@
 // What events become: which op went to the driver, who gave memory back, when a slot is free again.
 #include "analyzer/whatif/program/program_builder.hpp"
 
+#include "analyzer/whatif/program/dependence.hpp"
 #include "analyzer/whatif/recorded/settle.hpp"
 #include "analyzer/whatif/recorded/verify.hpp"
 
@@ -175,6 +176,35 @@ TEST(HeapImage, MustBePossible) {
   EXPECT_FALSE(is_sound({{plain, broken}})) << "blocks of two segments";
   broken.address = ~policy::Address{0} - kMiB;
   EXPECT_FALSE(is_sound({{broken}}));
+}
+
+TEST(Dependence, IsARefusalThatTheProgramSurvived) {
+  ProgramBuilder builder;
+  builder.at(0);
+  builder.fail(kGiB, {});
+  EXPECT_TRUE(dependences_of(builder.program()).empty());  // It may have ended it.
+  builder.at(1);
+  builder.allocate(kGiB, kMiB, {});
+  builder.at(2);
+  builder.fail(kGiB, {});
+  const auto found = dependences_of(builder.finish());
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found.front().kind, "survived-refusal");
+  EXPECT_EQ(found.front().count, 1U);
+  EXPECT_EQ(found.front().first_event, 0);
+}
+
+TEST(Dependence, IsACacheThatTheProgramGaveBack) {
+  Program program;
+  program.first_event = 40;
+  program.ops.resize(3);
+  program.ops[1].kind = OpKind::kEmptyCache;
+  program.ops[1].event = 7;
+  program.ops[2].kind = OpKind::kRelease;
+  const auto found = dependences_of(program);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found.front().kind, "empty-cache");
+  EXPECT_EQ(found.front().first_event, 47);
 }
 
 }  // namespace

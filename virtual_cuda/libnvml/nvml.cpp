@@ -270,7 +270,8 @@ std::int32_t nvmlDeviceGetHandleByIndex(unsigned index, DeviceHandle* handle) {
 
 std::int32_t nvmlDeviceGetHandleByPciBusId_v2(const char* text, DeviceHandle* handle) {
   unsigned bus = 0;
-  if (std::sscanf(text, "%*x:%x", &bus) != 1) bus = 0;  // NOLINT(cert-err34-c)
+  // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion): any other text finds nothing
+  if (std::sscanf(text, "%*x:%x", &bus) != 1) bus = 0;
   return find_device(__func__, handle, [&](const Device& device) {
     return static_cast<unsigned>(pci_bus(device)) == bus;
   });

@@ -3,6 +3,7 @@
 
 #include "analyzer/recording/byte_size.hpp"
 #include "analyzer/report/frame_text.hpp"
+#include "analyzer/report/whatif/replay_report.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -69,7 +70,7 @@ std::string fit_text(const FitReport& report, const std::string& path, const Pai
                                 report.recording.kind,
                                 printable(report.recording.writer),
                                 report.device);
-  out += wrapped(trust_text(report), kTextWidth, 0) + "\n";
+  out += wrapped(trust_text(report), kTextWidth, 0) + dependences_text(report.program) + "\n";
   Table table;
   table.add({left("settings"),
              right("smallest device"),

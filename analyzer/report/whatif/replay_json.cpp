@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/report/whatif/replay_report.hpp"
+#include "analyzer/whatif/program/dependence.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -97,6 +98,11 @@ std::string replay_json(const ReplayReport& report, const InputNames& names) {
   root["device"] = report.device;
   root["verification"] = of_verification(report);
   root["doubts"] = report.program.doubts;
+  root["depends_on_memory"] = Json::array();
+  for (const whatif::Dependence& each : whatif::dependences_of(report.program)) {
+    root["depends_on_memory"].push_back(
+        {{"kind", each.kind}, {"count", each.count}, {"first_event", each.first_event}});
+  }
   root["variants"] = Json::array();
   for (const whatif::Trial& trial : report.trials)
     root["variants"].push_back(of_trial(report, trial));

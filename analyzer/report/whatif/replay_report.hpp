@@ -33,6 +33,10 @@ struct ReplayReport {
 /// One line of JSON, without a line break.
 [[nodiscard]] std::string replay_json(const ReplayReport& report, const InputNames& names);
 
+/// Where the program may have gone by the state of memory: "depends on memory: 2 ..."; empty if
+/// nowhere.
+[[nodiscard]] std::string dependences_text(const whatif::Program& program);
+
 /// An op as one line: "event 57: allocate 512 B on stream 0".
 [[nodiscard]] std::string describe(const whatif::Program& program, const whatif::Op& op);
 

@@ -2,6 +2,7 @@
 #include "analyzer/recording/byte_size.hpp"
 #include "analyzer/report/frame_text.hpp"
 #include "analyzer/report/whatif/replay_report.hpp"
+#include "analyzer/whatif/program/dependence.hpp"
 
 #include <fmt/format.h>
 
@@ -113,6 +114,7 @@ class TextWriter {
     }
     for (const std::string& doubt : program_.doubts)
       out_ += wrapped("not in the recording: " + doubt, kTextWidth, 2);
+    if (!report_.trials.empty()) out_ += dependences_text(program_);
   }
 
   void write_trials() {
@@ -246,6 +248,21 @@ std::string describe(const whatif::Program& program, const Op& op) {
     if (op.pool != 0) line += fmt::format(", pool ({},{})", pool.first, pool.second);
   }
   return line;
+}
+
+std::string dependences_text(const whatif::Program& program) {
+  std::string text;
+  for (const whatif::Dependence& each : whatif::dependences_of(program)) {
+    text +=
+        wrapped(fmt::format("may depend on memory: {} {}, first at event {}; with other settings "
+                            "it might have asked for something else from there on",
+                            show_count(each.count),
+                            each.what,
+                            each.first_event),
+                kTextWidth,
+                2);
+  }
+  return text;
 }
 
 std::string replay_text(const ReplayReport& report, const std::string& path, const Paint& paint) {

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <map>
 #include <system_error>
+#include <utility>
 
 namespace fragscope::stages {
 namespace {
@@ -129,7 +130,7 @@ Result<std::vector<std::filesystem::path>> list_files(const std::string& folder,
   if (error) return failure(ErrorCode::kUnreadable, fmt::format("cannot list {}", folder));
   // The same weights under other names, as one publisher adds them.
   if (files.empty()) {
-    files = consolidated;
+    files = std::move(consolidated);
   } else if (!consolidated.empty()) {
     notes.push_back("consolidated*.safetensors is left out: a second copy under other names");
   }

@@ -18,8 +18,7 @@ constexpr std::uint64_t kNoCapacity = std::numeric_limits<std::uint64_t>::max() 
 }  // namespace
 
 ArenaReplay::ArenaReplay(const Program& program, ArenaKind kind)
-    : program_(program)
-    , arena_(make_arena(kind))
+    : arena_(make_arena(kind))
     , slots_(program.slot_count) {
   std::size_t next = 0;
   for (const policy::ImageSegment& segment : program.start.segments) {

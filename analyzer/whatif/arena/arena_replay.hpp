@@ -51,7 +51,6 @@ class ArenaReplay {
   void complete(std::uint32_t slot);
   void complete_all();
 
-  const Program& program_;
   std::unique_ptr<Arena> arena_;
   std::vector<Slot> slots_;
   absl::flat_hash_map<std::uint32_t, std::vector<Slot>> pending_;  // by slot, freed
