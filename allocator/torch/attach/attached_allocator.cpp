@@ -149,6 +149,12 @@ class AttachedAllocator final : public ForwardingAllocator {
       DeviceIndex device, std::shared_ptr<caching::AllocatorState> state) override;
 
 #if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
+  using ForwardingAllocator::emptyCache;
+  void emptyCache(MempoolId_t pool) override {
+    native().emptyCache(pool);
+    // One pool's release shows by what it gives back.
+    if (pool == MempoolId_t{0, 0}) tell_release();
+  }
   using ForwardingAllocator::recordStream;
   DataPtr allocateWithAddress(size_t size, void* address) override {
     return asking(size, [&] { return native().allocateWithAddress(size, address); });
@@ -160,6 +166,11 @@ class AttachedAllocator final : public ForwardingAllocator {
   void markCaptureEnd(DeviceIndex device) override {
     native().markCaptureEnd(device);
     if (Attachment* recorded = of(device)) recorded->capturing(false);
+  }
+#else
+  void emptyCache() override {
+    native().emptyCache();
+    tell_release();
   }
 #endif
 
@@ -188,6 +199,7 @@ class AttachedAllocator final : public ForwardingAllocator {
   void throw_with_line(const c10::OutOfMemoryError& error) const;
   void hear(const TraceEntry& entry) noexcept;
   void tell_settings() noexcept;
+  void tell_release() noexcept;
   void take_keyframe() noexcept;
 
   void* (*attachment_)(int);
@@ -272,6 +284,12 @@ void AttachedAllocator::tell_settings() noexcept {
     }
   } catch (const std::exception&) {
     // They are not recorded.
+  }
+}
+
+void AttachedAllocator::tell_release() noexcept {
+  for (const auto& device : recorded_) {
+    if (Attachment* recorded = device.load(std::memory_order_acquire)) recorded->cache_released();
   }
 }
 
