@@ -341,11 +341,12 @@ void NativeDevice::settings(std::string_view conf) noexcept {
   }
 }
 
-void NativeDevice::cache_released() noexcept {
+void NativeDevice::cache_released(std::uint64_t pool_first, std::uint64_t pool_second) noexcept {
   // Before the first event there was nothing.
   if (published_.load(std::memory_order_acquire) == nullptr) return;
   Letter letter;
   letter.kind = Letter::Kind::kCacheRelease;
+  letter.pool = {pool_first, pool_second};
   post(std::move(letter));
 }
 
@@ -412,6 +413,7 @@ void NativeDevice::write_letter(const Letter& letter) {
       return;
     case Letter::Kind::kCacheRelease:
       record.kind = RecordKind::kCacheRelease;
+      record.pool = recorder_->pool_id(letter.pool);
       record.size = std::exchange(returned_bytes_, 0);
       record.other = std::exchange(returned_count_, 0);
       break;

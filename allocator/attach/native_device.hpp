@@ -51,7 +51,7 @@ class NativeDevice final : public engine::Attachment {
   void record_stream(std::uint64_t address, std::uint64_t stream) noexcept override;
   void memory_fraction(double fraction) noexcept override;
   void settings(std::string_view conf) noexcept override;
-  void cache_released() noexcept override;
+  void cache_released(std::uint64_t pool_first, std::uint64_t pool_second) noexcept override;
   [[nodiscard]] bool is_behind() const noexcept override;
   void lose() noexcept override;
   void capturing(bool is_capturing) noexcept override;
@@ -77,6 +77,7 @@ class NativeDevice final : public engine::Attachment {
     std::uint64_t ticks = 0;
     std::uint64_t address = 0;
     std::uint64_t stream = 0;
+    policy::PoolId pool;
     double fraction = 1;
     std::string text;
   };

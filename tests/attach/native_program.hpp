@@ -171,7 +171,7 @@ class NativeProgram {
 
   void empty_cache() {
     static_cast<void>(policy_.empty_cache());
-    if (teller_.is_told) device_.cache_released();
+    if (teller_.is_told) device_.cache_released(0, 0);
   }
 
   [[nodiscard]] const policy::CachingPolicy& policy() const { return policy_; }

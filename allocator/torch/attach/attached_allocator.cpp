@@ -152,8 +152,7 @@ class AttachedAllocator final : public ForwardingAllocator {
   using ForwardingAllocator::emptyCache;
   void emptyCache(MempoolId_t pool) override {
     native().emptyCache(pool);
-    // One pool's release shows by what it gives back.
-    if (pool == MempoolId_t{0, 0}) tell_release();
+    tell_release(pool);
   }
   using ForwardingAllocator::recordStream;
   DataPtr allocateWithAddress(size_t size, void* address) override {
@@ -170,7 +169,7 @@ class AttachedAllocator final : public ForwardingAllocator {
 #else
   void emptyCache() override {
     native().emptyCache();
-    tell_release();
+    tell_release({0, 0});
   }
 #endif
 
@@ -199,7 +198,7 @@ class AttachedAllocator final : public ForwardingAllocator {
   void throw_with_line(const c10::OutOfMemoryError& error) const;
   void hear(const TraceEntry& entry) noexcept;
   void tell_settings() noexcept;
-  void tell_release() noexcept;
+  void tell_release(const MempoolId_t& pool) noexcept;
   void take_keyframe() noexcept;
 
   void* (*attachment_)(int);
@@ -287,9 +286,11 @@ void AttachedAllocator::tell_settings() noexcept {
   }
 }
 
-void AttachedAllocator::tell_release() noexcept {
+void AttachedAllocator::tell_release(const MempoolId_t& pool) noexcept {
   for (const auto& device : recorded_) {
-    if (Attachment* recorded = device.load(std::memory_order_acquire)) recorded->cache_released();
+    if (Attachment* recorded = device.load(std::memory_order_acquire)) {
+      recorded->cache_released(pool.first, pool.second);
+    }
   }
 }
 
