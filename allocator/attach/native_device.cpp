@@ -44,6 +44,7 @@ bool NativeDevice::on_event(const NativeEvent& event) noexcept {
   if (!recorder_->is_recording() || is_ended_.load(std::memory_order_relaxed)) return false;
   if (has_mail_.load(std::memory_order_relaxed)) take_mail();
   if (recorder_->is_behind()) recorder_->take_marks();
+  count_returned(event);
   switch (event.action) {
     case NativeAction::kOutOfMemory:
       write_failure(event);
@@ -165,6 +166,20 @@ void NativeDevice::write_event(const NativeEvent& event) {
       if (event.action == NativeAction::kFreeCompleted && blocks_ > 0) --blocks_;
   }
   append(record, event.ticks);
+}
+
+void NativeDevice::count_returned(const NativeEvent& event) {
+  switch (event.action) {
+    case NativeAction::kSegmentFree:
+    case NativeAction::kSegmentUnmap:
+      returned_bytes_ += event.size;
+      ++returned_count_;
+      return;
+    case NativeAction::kFreeCompleted:
+      return;  // A release waits for them, between one segment and the next.
+    default:
+      returned_bytes_ = returned_count_ = 0;
+  }
 }
 
 void NativeDevice::write_failure(const NativeEvent& event) {
@@ -326,6 +341,15 @@ void NativeDevice::settings(std::string_view conf) noexcept {
   }
 }
 
+void NativeDevice::cache_released(std::uint64_t pool_first, std::uint64_t pool_second) noexcept {
+  // Before the first event there was nothing.
+  if (published_.load(std::memory_order_acquire) == nullptr) return;
+  Letter letter;
+  letter.kind = Letter::Kind::kCacheRelease;
+  letter.pool = {pool_first, pool_second};
+  post(std::move(letter));
+}
+
 bool NativeDevice::is_behind() const noexcept {
   const recorder::DeviceRecorder* recorder = published_.load(std::memory_order_acquire);
   return recorder != nullptr && recorder->is_recording() && recorder->is_behind();
@@ -387,6 +411,12 @@ void NativeDevice::write_letter(const Letter& letter) {
     case Letter::Kind::kSettings:
       recorder_->settings(letter.text);
       return;
+    case Letter::Kind::kCacheRelease:
+      record.kind = RecordKind::kCacheRelease;
+      record.pool = recorder_->pool_id(letter.pool);
+      record.size = std::exchange(returned_bytes_, 0);
+      record.other = std::exchange(returned_count_, 0);
+      break;
     case Letter::Kind::kLose:
       record.kind = RecordKind::kUnknownChanges;
       break;

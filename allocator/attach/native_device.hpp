@@ -51,6 +51,7 @@ class NativeDevice final : public engine::Attachment {
   void record_stream(std::uint64_t address, std::uint64_t stream) noexcept override;
   void memory_fraction(double fraction) noexcept override;
   void settings(std::string_view conf) noexcept override;
+  void cache_released(std::uint64_t pool_first, std::uint64_t pool_second) noexcept override;
   [[nodiscard]] bool is_behind() const noexcept override;
   void lose() noexcept override;
   void capturing(bool is_capturing) noexcept override;
@@ -71,11 +72,12 @@ class NativeDevice final : public engine::Attachment {
   };
   /// What waits for the next event. Small, except that a keyframe may be large.
   struct Letter {
-    enum class Kind : std::uint8_t { kRecordStream, kFraction, kSettings, kLose };
+    enum class Kind : std::uint8_t { kRecordStream, kFraction, kSettings, kCacheRelease, kLose };
     Kind kind = Kind::kLose;
     std::uint64_t ticks = 0;
     std::uint64_t address = 0;
     std::uint64_t stream = 0;
+    policy::PoolId pool;
     double fraction = 1;
     std::string text;
   };
@@ -91,6 +93,7 @@ class NativeDevice final : public engine::Attachment {
   void write_failure(const engine::NativeEvent& event);
   void write_mark_of_keyframe(const engine::NativeEvent& event);
   void write_event(const engine::NativeEvent& event);
+  void count_returned(const engine::NativeEvent& event);
   [[nodiscard]] bool is_keyframe_due() const;
   void schedule_keyframe(std::uint64_t after);
   void append(trace::Record& record, std::uint64_t ticks);
@@ -113,6 +116,8 @@ class NativeDevice final : public engine::Attachment {
   std::uint64_t blocks_ = 0;             // about how many there are
   std::uint64_t mark_ = 0;               // the record of the last keyframe's snapshot
   std::uint64_t keyframes_ = 0;
+  std::uint64_t returned_bytes_ = 0;  // to the driver, since the last request or free
+  std::uint64_t returned_count_ = 0;  // of segments or page ranges
   std::uint64_t total_bytes_ = 0;
   std::string ring_path_;
   std::string failure_line_;

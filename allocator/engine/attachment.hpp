@@ -80,6 +80,9 @@ class Attachment {
   virtual void record_stream(std::uint64_t address, std::uint64_t stream) noexcept = 0;
   virtual void memory_fraction(double fraction) noexcept = 0;
   virtual void settings(std::string_view conf) noexcept = 0;
+  /// The program gave back what was cached, or what the private pool named had cached, whether
+  /// there was something or not.
+  virtual void cache_released(std::uint64_t pool_first, std::uint64_t pool_second) noexcept = 0;
   /// Whether the program said something that waits for the next event.
   [[nodiscard]] virtual bool is_behind() const noexcept = 0;
   /// Blocks are about to change in ways that no event tells. Ask for a keyframe afterwards.

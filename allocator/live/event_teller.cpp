@@ -83,8 +83,8 @@ void EventTeller::on_retry(std::uint64_t device_allocation, StreamId stream) {
   record([&](Observer& recorder) { recorder.on_retry(device_allocation, stream); });
 }
 
-void EventTeller::on_cache_release(std::uint64_t bytes, std::uint64_t count) {
-  record([&](Observer& recorder) { recorder.on_cache_release(bytes, count); });
+void EventTeller::on_cache_release(std::uint64_t bytes, std::uint64_t count, PoolId only) {
+  record([&](Observer& recorder) { recorder.on_cache_release(bytes, count, only); });
 }
 
 void EventTeller::on_limit(std::optional<std::uint64_t> bytes) {

@@ -65,7 +65,8 @@ void CachingPolicy::release_cached(PoolId only) {
   if (observer_ == nullptr) return;
   observer_->on_cache_release(
       held_before - held_bytes_,
-      static_cast<std::uint64_t>(statistics_.num_device_free - count_before));
+      static_cast<std::uint64_t>(statistics_.num_device_free - count_before),
+      only);
 }
 
 void CachingPolicy::release_blocks(BlockPool& pool) {

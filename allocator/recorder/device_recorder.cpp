@@ -241,8 +241,16 @@ void DeviceRecorder::on_retry(std::uint64_t device_allocation, policy::StreamId 
   write(record);
 }
 
-void DeviceRecorder::on_cache_release(std::uint64_t bytes, std::uint64_t count) {
-  write(RecordKind::kCacheRelease, {0, bytes, count});
+void DeviceRecorder::on_cache_release(std::uint64_t bytes,
+                                      std::uint64_t count,
+                                      policy::PoolId only) {
+  if (!is_recording()) return;
+  Record record;
+  record.kind = RecordKind::kCacheRelease;
+  record.size = bytes;
+  record.other = count;
+  record.pool = pool_id(only);
+  write(record);
 }
 
 void DeviceRecorder::on_limit(std::optional<std::uint64_t> bytes) {

@@ -120,7 +120,7 @@ class DeviceRecorder final : public policy::Observer {
   void on_merge(const policy::Block& block, policy::Address start, std::uint64_t size) override;
   void on_record_stream(const policy::Block& block, policy::StreamId other) override;
   void on_retry(std::uint64_t device_allocation, policy::StreamId stream) override;
-  void on_cache_release(std::uint64_t bytes, std::uint64_t count) override;
+  void on_cache_release(std::uint64_t bytes, std::uint64_t count, policy::PoolId only) override;
   void on_limit(std::optional<std::uint64_t> bytes) override;
   void on_out_of_memory(const policy::AllocationFailure& failure,
                         policy::StreamId stream,

@@ -121,7 +121,7 @@ policy::Address Replay::run(const Op& op) {
       break;
     case OpKind::kEmptyCache:
       route_to(0);
-      static_cast<void>(policy_.empty_cache());
+      static_cast<void>(policy_.empty_cache(program_.pools[op.pool]));
       break;
     case OpKind::kReleasePool:
       route_to(0);

@@ -7,12 +7,15 @@
 #include "tests/recorder/recorder_fixture.hpp"
 #include "tests/support/result_matchers.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace fragscope::attach::test {
 namespace {
@@ -26,6 +29,8 @@ using recorder::test::in_child;
 using recorder::test::read_ring;
 using recorder::test::ReadBack;
 using recorder::test::RingSize;
+using ::testing::ElementsAre;
+using ::testing::Pair;
 
 class Attached : public recorder::test::RecorderTest {
  protected:
@@ -92,6 +97,35 @@ TEST_F(Attached, InTheMiddleOfAProgramItBeginsWithWhatThereIs) {
     // The first of them may be before the first record.
     EXPECT_GE(count_shown(program, heaps, {"derived-sizes", "settings-changed"}), heaps.size() - 1)
         << "seed " << seed;
+  }
+}
+
+TEST_F(Attached, AReleaseOfTheCacheIsRecordedThoughNothingWasInIt) {
+  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+    NativeProgram program(seed, directory(), {std::uint64_t{1} << 14});
+    run(program, 300);
+    const auto frees_before = program.policy().statistics().num_device_free;
+    const std::int64_t held_before = program.policy().statistics().reserved_bytes.all.current;
+    program.empty_cache();
+    const auto& after = program.policy().statistics();
+    const auto count = static_cast<std::uint64_t>(after.num_device_free - frees_before);
+    const auto bytes = static_cast<std::uint64_t>(held_before - after.reserved_bytes.all.current);
+    program.empty_cache();
+    const std::uint64_t written = program.written();
+    run(program, 50);
+    program.device().end();
+
+    const auto back = read_ring(program.ring_path(), false);
+    ASSERT_THAT(back, IsOk());
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> releases;
+    const model::TraceHistory::Stretch stretch{static_cast<EventIndex>(written),
+                                               back->history->end_event()};
+    back->history->visit_records(stretch, [&](const trace::Record& record) {
+      const bool is_ours = releases.size() < 2;
+      if (is_ours && record.kind == trace::RecordKind::kCacheRelease)
+        releases.emplace_back(record.size, record.other);
+    });
+    EXPECT_THAT(releases, ElementsAre(Pair(bytes, count), Pair(0U, 0U))) << "seed " << seed;
   }
 }
 

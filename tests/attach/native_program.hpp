@@ -154,7 +154,7 @@ class NativeProgram {
     if (blocks_ && pick(4) == 0) hand_over();
     switch (pick(24)) {
       case 0:
-        if (pick(8) == 0) static_cast<void>(policy_.empty_cache());
+        if (pick(8) == 0) empty_cache();
         return;
       case 1:
         return pick(2) == 0 ? streams_.hold(pick(4)) : streams_.release(pick(4));
@@ -167,6 +167,11 @@ class NativeProgram {
       default:
         return pick(20) < 9 ? free_one() : allocate();
     }
+  }
+
+  void empty_cache() {
+    static_cast<void>(policy_.empty_cache());
+    if (teller_.is_told) device_.cache_released(0, 0);
   }
 
   [[nodiscard]] const policy::CachingPolicy& policy() const { return policy_; }

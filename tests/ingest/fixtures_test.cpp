@@ -58,7 +58,7 @@ std::map<std::string, std::string> versions_of_fixtures() {
 /// The minor version behind the first "2." at or after `from`; -1 if there is none.
 int minor_after(const std::string& text, std::size_t from = 0) {
   const std::size_t at = text.find("2.", from);
-  return at == std::string::npos ? -1 : std::atoi(text.c_str() + at + 2);
+  return at == std::string::npos ? -1 : std::stoi(text.substr(at + 2));
 }
 
 /// Whether "PyTorch 2.5 to 2.7" includes "2.6".

@@ -73,7 +73,7 @@ class Recorded {
       recorder_->on_segment_free(block);
       recorder_->on_record_stream(block, line_ % 5);
       recorder_->on_retry(1024, line_ % 7);
-      recorder_->on_cache_release(1, 1);
+      recorder_->on_cache_release(1, 1, {0, line_ % 3});
       recorder_->on_limit(4096);
       recorder_->on_out_of_memory(policy_.failure(), 1, {0, line_ % 3});
       for (const policy::Block* live : live_)

@@ -26,6 +26,7 @@ std::optional<Pins> pins_of(const HeapState& state,
 
 std::vector<std::uint64_t> sizes_of(const Pins& pins) {
   std::vector<std::uint64_t> sizes;
+  sizes.reserve(pins.blocks.size());
   for (const PinnedBlock& block : pins.blocks)
     sizes.push_back(block.size_bytes);
   return sizes;

@@ -97,6 +97,28 @@ TEST_F(ProgramBuilderTest, MemoryThatGoesBackByItselfIsTheProgramsDoing) {
   EXPECT_FALSE(verify(program).first);
 }
 
+TEST_F(ProgramBuilderTest, WhatOnePoolAloneGivesBackIsItsRelease) {
+  constexpr policy::PoolId kPool{0, 1};
+  cache(kGiB, 100 * kMiB);
+  builder_.device_call(DeviceCall::Kind::kAllocate, 2 * kGiB, 100 * kMiB, 0, kPool);
+  builder_.allocate(2 * kGiB, 100 * kMiB, {0, kPool});
+  builder_.free(2 * kGiB);
+  builder_.complete(2 * kGiB);
+  builder_.device_call(DeviceCall::Kind::kFree, 2 * kGiB, 100 * kMiB, 0, kPool);
+  builder_.mark("next", 0);
+  const Program program = finish();
+  EXPECT_THAT(kinds(program),
+              ElementsAre(OpKind::kAllocate,
+                          OpKind::kFree,
+                          OpKind::kAllocate,
+                          OpKind::kFree,
+                          OpKind::kReleasePool,
+                          OpKind::kEmptyCache,
+                          OpKind::kUsePool,
+                          OpKind::kMark));
+  EXPECT_FALSE(verify(program).first);
+}
+
 TEST_F(ProgramBuilderTest, AReleaseThatTheCacheMadeUnnecessaryWasTheProgramsToo) {
   cache(kGiB, 100 * kMiB);
   give_segment(kGiB, 100 * kMiB);

@@ -39,8 +39,10 @@ class Observer {
   virtual void on_record_stream(const Block& /*block*/, StreamId /*other*/) {}
   /// A miss gives back what is cached and asks the device once more.
   virtual void on_retry(std::uint64_t /*device_allocation*/, StreamId /*stream*/) {}
-  /// Everything was given back that could be: so many bytes in so many segments or page ranges.
-  virtual void on_cache_release(std::uint64_t /*bytes*/, std::uint64_t /*count*/) {}
+  /// Everything was given back that could be, or everything of the private pool `only`: so many
+  /// bytes in so many segments or page ranges.
+  virtual void on_cache_release(std::uint64_t /*bytes*/, std::uint64_t /*count*/, PoolId /*only*/) {
+  }
   /// What may be held from the device from now on.
   virtual void on_limit(std::optional<std::uint64_t> /*bytes*/) {}
   virtual void on_out_of_memory(const AllocationFailure& /*failure*/,

@@ -149,6 +149,11 @@ class AttachedAllocator final : public ForwardingAllocator {
       DeviceIndex device, std::shared_ptr<caching::AllocatorState> state) override;
 
 #if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
+  using ForwardingAllocator::emptyCache;
+  void emptyCache(MempoolId_t pool) override {
+    native().emptyCache(pool);
+    tell_release(pool);
+  }
   using ForwardingAllocator::recordStream;
   DataPtr allocateWithAddress(size_t size, void* address) override {
     return asking(size, [&] { return native().allocateWithAddress(size, address); });
@@ -160,6 +165,11 @@ class AttachedAllocator final : public ForwardingAllocator {
   void markCaptureEnd(DeviceIndex device) override {
     native().markCaptureEnd(device);
     if (Attachment* recorded = of(device)) recorded->capturing(false);
+  }
+#else
+  void emptyCache() override {
+    native().emptyCache();
+    tell_release({0, 0});
   }
 #endif
 
@@ -188,6 +198,7 @@ class AttachedAllocator final : public ForwardingAllocator {
   void throw_with_line(const c10::OutOfMemoryError& error) const;
   void hear(const TraceEntry& entry) noexcept;
   void tell_settings() noexcept;
+  void tell_release(const MempoolId_t& pool) noexcept;
   void take_keyframe() noexcept;
 
   void* (*attachment_)(int);
@@ -272,6 +283,14 @@ void AttachedAllocator::tell_settings() noexcept {
     }
   } catch (const std::exception&) {
     // They are not recorded.
+  }
+}
+
+void AttachedAllocator::tell_release(const MempoolId_t& pool) noexcept {
+  for (const auto& device : recorded_) {
+    if (Attachment* recorded = device.load(std::memory_order_acquire)) {
+      recorded->cache_released(pool.first, pool.second);
+    }
   }
 }
 

@@ -356,7 +356,8 @@ void DropinAllocator::empty_cache(MempoolId_t pool) {
   for (DeviceIndex ordinal = 0; ordinal < device_count_; ++ordinal) {
     engine::Device* device = opened(ordinal);
     if (device == nullptr) {
-      ++early_syncs_[static_cast<std::size_t>(ordinal)];
+      // It has no pool that could be waited for, but whoever waits for all waits.
+      if (pool == MempoolId_t{0, 0}) ++early_syncs_[static_cast<std::size_t>(ordinal)];
       continue;
     }
     const ContextScope context(history(ordinal).gather(RecordContext::ALL));

@@ -201,6 +201,7 @@ class Dump {
         return add_home(record);
       case RecordKind::kCacheRelease:
         fmt::format_to(out, " bytes={} ranges={}", record.size, record.other);
+        if (record.pool != 0) add_pool(record);
         return;
       case RecordKind::kRetry:
         fmt::format_to(out, " bytes={}", record.size);
@@ -296,6 +297,15 @@ class Dump {
     add_home(record);
   }
 
+  void add_pool(const Record& record) {
+    if (record.pool == trace::kUnknownPool) {
+      line_ += " pool=unknown";
+      return;
+    }
+    const trace::TablePool pool = table_.pool(record.pool);
+    fmt::format_to(std::back_inserter(line_), " pool={},{}", pool.first, pool.second);
+  }
+
   void add_home(const Record& record) {
     auto out = std::back_inserter(line_);
     if (record.stream == trace::kUnknownStream) {
@@ -303,12 +313,7 @@ class Dump {
     } else {
       fmt::format_to(out, " stream={:#x}", table_.stream(record.stream));
     }
-    if (record.pool == trace::kUnknownPool) {
-      line_ += " pool=unknown";
-    } else {
-      const trace::TablePool pool = table_.pool(record.pool);
-      fmt::format_to(out, " pool={},{}", pool.first, pool.second);
-    }
+    add_pool(record);
     line_ += (record.flags & trace::kFlagLarge) != 0 ? " large" : " small";
     constexpr std::pair<std::uint8_t, std::string_view> kNames[] = {
         {trace::kFlagExpandable, " expandable"},

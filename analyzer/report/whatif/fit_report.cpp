@@ -95,7 +95,7 @@ std::string fit_text(const FitReport& report, const std::string& path, const Pai
                     "ones up to the most that it holds where nothing is refused. Others' memory is "
                     "part of it" +
                         (report.fits.empty() || report.fits.front().variant.outside_bytes == 0
-                             ? std::string(" (none was recorded).")
+                             ? std::string(" (none was recorded; the CUDA context comes on top).")
                              : ": " + show_bytes(report.fits.front().variant.outside_bytes) + "."),
                     kTextWidth,
                     0);

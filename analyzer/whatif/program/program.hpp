@@ -21,7 +21,7 @@ enum class OpKind : std::uint8_t {
   kFree,          ///< What `slot` holds.
   kRecordStream,  ///< What `slot` holds is used on `stream`, too.
   kComplete,      ///< The streams that used what `slot` held are done with it.
-  kEmptyCache,
+  kEmptyCache,    ///< All of it, or what `pool` has alone.
   /// The driver got memory back just before the request that follows: it was the program's doing if
   /// the cache could have served that request, else the request's own (`settle`).
   kRelease,

@@ -249,6 +249,7 @@ void ProgramBuilder::device_call(DeviceCall::Kind kind,
   late_slots_.insert(late_slots_.end(), completed_slots_.begin(), completed_slots_.end());
   completed_slots_.clear();
   const std::uint16_t from = pool_index(pool);
+  group_default_gives_back_ = group_default_gives_back_ || from == 0;
   if (from != 0 && std::ranges::count(group_pools_, from) == 0) group_pools_.push_back(from);
 }
 
@@ -257,14 +258,23 @@ void ProgramBuilder::retry() {
   is_in_miss_ = true;
 }
 
-void ProgramBuilder::cache_released() {
+void ProgramBuilder::cache_released(policy::PoolId only) {
+  release(pool_index(only));
+}
+
+std::uint16_t ProgramBuilder::released_pool() const {
+  return group_pools_.size() == 1 && !group_default_gives_back_ ? group_pools_.front()
+                                                                : std::uint16_t{0};
+}
+
+void ProgramBuilder::release(std::uint16_t only) {
   end_free(false);
   if (is_in_miss_) return;
   // The driver gave some before the cache was released: that cannot be.
   if (group_gets_) return;
   add_completions(completed_slots_);
   give_group_to_next_op(false);
-  add(OpKind::kEmptyCache);
+  add(OpKind::kEmptyCache).pool = only;
   use_pools_again();
   add_completions(late_slots_);
 }
@@ -272,10 +282,11 @@ void ProgramBuilder::cache_released() {
 // Something else than a request comes: what went back did so by itself.
 void ProgramBuilder::end_group() {
   end_free(false);
-  if (group_gives_back_ && !group_gets_ && !is_in_miss_) cache_released();
+  if (group_gives_back_ && !group_gets_ && !is_in_miss_) release(released_pool());
 }
 
 void ProgramBuilder::give_group_to_next_op(bool is_of_request) {
+  const std::uint16_t only = released_pool();
   unused_pools_ = std::exchange(group_pools_, {});
   for (const std::uint16_t pool : unused_pools_)
     add(OpKind::kReleasePool).pool = pool;
@@ -284,14 +295,14 @@ void ProgramBuilder::give_group_to_next_op(bool is_of_request) {
   };
   const auto is_own = std::ranges::find_if_not(group_, gives_back);
   const bool is_unclear = is_of_request && !is_in_miss_ && is_own != group_.begin();
-  if (is_unclear) add(OpKind::kRelease);
+  if (is_unclear) add(OpKind::kRelease).pool = only;
   for (auto call = group_.begin(); call != group_.end(); ++call) {
     const bool is_of_release = is_unclear && call < is_own;
     call->op = static_cast<std::uint32_t>(program_.ops.size()) - (is_of_release ? 1 : 0);
     program_.device_calls.push_back(*call);
   }
   group_.clear();
-  group_gives_back_ = group_gets_ = false;
+  group_gives_back_ = group_default_gives_back_ = group_gets_ = false;
 }
 
 // Nobody records when a pool loses its last user or gets one again; only what went back shows it.

@@ -50,8 +50,9 @@ class ProgramBuilder {
   void set_expandable(bool is_expandable) { is_expandable_ = is_expandable; }
   /// A request found no memory, and the cache is about to be given back for it.
   void retry();
-  /// The cache was given back, by the request that is under way or else by the program.
-  void cache_released();
+  /// The cache was given back, or what the private pool `only` had of it, by the request that is
+  /// under way or else by the program.
+  void cache_released(policy::PoolId only);
 
   void limit(std::uint64_t bytes);
   void settings(std::string text);
@@ -85,6 +86,9 @@ class ProgramBuilder {
   void end_free(bool is_complete);
   void add_completions(std::vector<std::uint32_t>& slots);
   void end_group();
+  /// Where nobody said which: the private pool that alone gave back, else all (0).
+  [[nodiscard]] std::uint16_t released_pool() const;
+  void release(std::uint16_t only);
   void give_group_to_next_op(bool is_of_request);
   /// After the op that the group was given to.
   void use_pools_again();
@@ -103,6 +107,7 @@ class ProgramBuilder {
   std::vector<std::uint16_t> group_pools_;   // from which some of it went back
   std::vector<std::uint16_t> unused_pools_;  // until the op is there
   bool group_gives_back_ = false;
+  bool group_default_gives_back_ = false;
   bool group_gets_ = false;
   bool is_in_miss_ = false;
   std::optional<std::uint32_t> open_free_;  // the slot of what was freed by the event before

@@ -111,7 +111,7 @@ class TraceReading {
       case RecordKind::kRetry:
         return builder_.retry();
       case RecordKind::kCacheRelease:
-        return builder_.cache_released();
+        return builder_.cache_released(home_of(record).pool);
       case RecordKind::kLimit:
         // Keyframes repeat it, and the settings.
         if (record.size != limit_bytes_) builder_.limit(record.size);

@@ -37,7 +37,7 @@ std::string text_of(const TraceHeap& heap) {
                                                     : " H";
       text += std::to_string(block.size_bytes) + "/" + std::to_string(block.requested_bytes);
     }
-    text += "\n";
+    text += '\n';
   }
   const TraceLevels& levels = heap.levels();
   for (const std::uint64_t level :

@@ -140,6 +140,9 @@ class Attach(unittest.TestCase):
         pools = {tuple(home["pool"]) for home in report["devices"][0]["end"]["homes"]}
         self.assertEqual(len(pools), 3, pools)
 
+    def test_the_end_of_a_pool_releases_its_own_cache(self):
+        self.assert_trace_agrees(self.assert_same("gone_pool"))
+
     def test_set_checkpoint_pool_state(self):
         # What is handed out there is no answer to a request, and a trace does not tell them apart.
         self.assert_trace_agrees(self.assert_same("checkpoint"), peaks=False, replays=False)

@@ -97,6 +97,19 @@ def run_pools():
     say(kept=[y.data_ptr(), outside.data_ptr()])
 
 
+def run_gone_pool():
+    """The end of a pool gives back what the pool has cached, not what is cached elsewhere."""
+    cached, kept = support.allocate(30 * MIB), support.allocate(12 * MIB)
+    del cached
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        inside = support.allocate(5 * MIB)
+    del inside, pool
+    gc.collect()
+    again = support.allocate(30 * MIB)
+    say(kept=[kept.data_ptr(), again.data_ptr()])
+
+
 def run_checkpoint():
     """What trees of CUDA graphs do: a pool's state is put back, its blocks become tensors again."""
     graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
