@@ -119,6 +119,14 @@ struct Stage {
   std::int64_t begin_us = 0;   ///< Since the Unix epoch.
 };
 
+/// Where something that the program named begins or ends, in a snapshot's list of annotations.
+struct Annotation {
+  StringId name{};
+  std::int64_t time_us = kNoTime;
+  std::int32_t device = 0;
+  bool begins = false;  ///< Else it ends.
+};
+
 /// Something about the device or the driver that stayed so, such as {"driver", "570.1"}.
 struct RecordedFact {
   std::string name;
@@ -153,6 +161,7 @@ struct Recording {
   std::vector<Block> blocks;
   LargeVector<Event> events;
   std::vector<DeviceTrace> traces;
+  std::vector<Annotation> annotations;  ///< Of a snapshot, as they came.
   std::vector<TrustSignal> trust;
   std::vector<RecordedFact> facts;  ///< Of a trace.
 

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The golden tests of `stages`, `growth` and `diff`: how memory goes, over a program's work or between two
+files."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CourseCase:
+    """One command. The golden file is tests/golden/course/<name>.txt; files are named from fixtures/ on."""
+    name: str
+    command: str
+    files: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    stdin: str = ""
+
+    @property
+    def golden(self):
+        return f"course/{self.name}.txt"
+
+    @property
+    def arguments(self):
+        return [self.command, *(f"fixtures/{file}" for file in self.files), *self.options]
+
+
+_START = "traces/server_start.fst"
+_LEVEL = "traces/server_level.fst"
+_LEAK = "traces/server_leak.fst"
+_CACHE = "traces/server_cache.fst"
+_UNMARKED = "traces/server_unmarked.fst"
+_CLEAN = "traces/recorded_run_clean.fst"
+_KILLED = "traces/recorded_run_killed_came_round.fst"
+
+_STAGES = [
+    CourseCase("stages.start", "stages", (_START,), ("--exit-code",)),
+    CourseCase("stages.start_json", "stages", (_START,), ("--json",)),
+    CourseCase("stages.start_redact", "stages", (_START,), ("--redact",)),
+    CourseCase("stages.points", "stages", (_LEVEL,)),
+    CourseCase("stages.none", "stages", (_CLEAN,), ("--exit-code",)),
+    CourseCase("stages.came_round", "stages", (_KILLED,)),
+    CourseCase("stages.other_device", "stages", (_START,), ("--device", "1")),
+    CourseCase("stages.annotations", "stages", ("era_2_5_annotations.pickle",)),
+    CourseCase("stages.annotations_json", "stages", ("era_2_5_annotations.pickle",), ("--json",)),
+    CourseCase("stages.snapshot", "stages", ("torch/conversion.pickle.zst",)),
+    CourseCase("stages.bound", "stages", ("trap_ring_cut_size_is_a_bound.pickle",)),
+    CourseCase("stages.two_devices", "stages", ("trap_two_devices.pickle",)),
+    CourseCase("stages.one_of_two_devices", "stages", ("trap_two_devices.pickle",), ("--device", "1")),
+    CourseCase("stages.no_history", "stages", ("trap_no_history.pickle",)),
+    CourseCase("stages.empty", "stages", ("bad/empty.pickle",)),
+    CourseCase("stages.log", "stages", ("logs/eras/pytorch_2_9.log",)),
+]
+
+COURSE_CASES = _STAGES
