@@ -50,4 +50,23 @@ _STAGES = [
     CourseCase("stages.log", "stages", ("logs/eras/pytorch_2_9.log",)),
 ]
 
-COURSE_CASES = _STAGES
+_GROWTH = [
+    CourseCase("growth.level", "growth", (_LEVEL,), ("--exit-code",)),
+    CourseCase("growth.leak", "growth", (_LEAK,), ("--exit-code",)),
+    CourseCase("growth.leak_json", "growth", (_LEAK,), ("--json",)),
+    CourseCase("growth.leak_redact", "growth", (_LEAK,), ("--redact",)),
+    CourseCase("growth.no_such_mark", "growth", (_LEAK,), ("--marks", "batch 1")),
+    CourseCase("growth.cache", "growth", (_CACHE,), ("--exit-code",)),
+    CourseCase("growth.unmarked", "growth", (_UNMARKED,), ("--exit-code",)),
+    CourseCase("growth.period", "growth", (_UNMARKED,), ("--period", "auto", "--exit-code")),
+    CourseCase("growth.no_period", "growth", (_CLEAN,), ("--period", "auto")),
+    CourseCase("growth.snapshot_period", "growth", ("torch/growing_cache.pickle.zst",), ("--period", "auto")),
+    CourseCase("growth.start", "growth", (_START,)),
+    CourseCase("growth.came_round", "growth", (_KILLED,)),
+    CourseCase("growth.control", "growth", (_LEVEL, _CACHE, _LEVEL)),
+    CourseCase("growth.no_control", "growth", (_LEVEL, _LEVEL, _CACHE)),
+    CourseCase("growth.two_files", "growth", (_LEVEL, _LEAK)),
+    CourseCase("growth.one_of_two_is_text", "growth", (_LEVEL, "bad/text.pickle")),
+]
+
+COURSE_CASES = _STAGES + _GROWTH
