@@ -91,6 +91,7 @@ struct Segment {
 /// The allocator's settings at the time of the dump, as far as the file has them.
 struct Settings {
   policy::SizeRules rules;
+  std::optional<std::string> conf;  ///< PYTORCH_CUDA_ALLOC_CONF; none: the file has no settings.
   std::optional<double> memory_fraction;  ///< per_process_memory_fraction, where it was set.
   std::optional<std::uint64_t> device_total_bytes;  ///< Of the recorded device, in a trace.
   std::optional<std::uint64_t> limit_bytes;         ///< What may be held, in a trace.

@@ -69,4 +69,20 @@ _GROWTH = [
     CourseCase("growth.one_of_two_is_text", "growth", (_LEVEL, "bad/text.pickle")),
 ]
 
-COURSE_CASES = _STAGES + _GROWTH
+_DIFF = [
+    CourseCase("diff.other_program", "diff", (_LEVEL, _CACHE), ("--exit-code",)),
+    CourseCase("diff.other_program_json", "diff", (_LEVEL, _CACHE), ("--json",)),
+    CourseCase("diff.same", "diff", (_LEAK, _LEAK), ("--exit-code",)),
+    CourseCase("diff.redact", "diff", (_LEAK, _UNMARKED), ("--redact", "--exit-code")),
+    CourseCase("diff.other_settings", "diff", ("torch/fragmented.pickle.zst", "torch/fragmented_expandable.pickle.zst"),
+               ("--exit-code",)),
+    CourseCase("diff.at_the_end", "diff", (_LEVEL, _LEAK), ("--at", "end")),
+    CourseCase("diff.trace_and_snapshot", "diff", (_START, "torch/conversion.pickle.zst")),
+    CourseCase("diff.states", "diff", ("era_1_12_list.pickle", "trap_no_history.pickle"), ("--exit-code",)),
+    CourseCase("diff.came_round", "diff", (_CLEAN, _KILLED), ("--exit-code",)),
+    CourseCase("diff.no_failure", "diff", (_LEVEL, _LEAK), ("--at", "oom")),
+    CourseCase("diff.two_devices", "diff", ("trap_two_devices.pickle", _LEAK)),
+    CourseCase("diff.one_is_a_log", "diff", (_LEAK, "logs/eras/pytorch_2_9.log")),
+]
+
+COURSE_CASES = _STAGES + _GROWTH + _DIFF
