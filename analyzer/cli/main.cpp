@@ -50,6 +50,9 @@ int run(int argc, char** argv) {
   fragscope::cli::add_record_command(app, chosen);
   fragscope::cli::add_replay_command(app, chosen);
   fragscope::cli::add_fit_command(app, chosen);
+  fragscope::cli::add_diff_command(app, chosen);
+  fragscope::cli::add_growth_command(app, chosen);
+  fragscope::cli::add_stages_command(app, chosen);
   fragscope::cli::add_run_command(app, chosen);
   fragscope::cli::add_rings_command(app, chosen);
   fragscope::cli::add_dump_command(app, chosen);

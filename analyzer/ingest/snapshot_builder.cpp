@@ -142,12 +142,35 @@ bool SnapshotBuilder::fill(DictSlot& slot, const Fields& fields) {
       return read_divisions(fields);
     case DictKind::kRoot:
       return read_root(fields);
-    case DictKind::kUnset:
     case DictKind::kOpaque:
+      read_annotation(fields);
+      return true;
+    case DictKind::kUnset:
     case DictKind::kBroken:
       return true;
   }
   return true;
+}
+
+// What is no annotation as PyTorch writes them is nothing that a reader needs.
+void SnapshotBuilder::read_annotation(const Fields& fields) {
+  for (const Key key : {Key::kName, Key::kStage, Key::kTimeUs, Key::kDevice})
+    if (!fields.has(key)) return;
+  const Value& name = fields[Key::kName];
+  const Value& stage = fields[Key::kStage];
+  const Value& time = fields[Key::kTimeUs];
+  const Value& device = fields[Key::kDevice];
+  if (name.kind != ValueKind::kString || stage.kind != ValueKind::kString) return;
+  if (time.kind != ValueKind::kInt || device.kind != ValueKind::kInt) return;
+  const std::string_view word =
+      recording_.strings.view(model::StringId{static_cast<std::uint32_t>(stage.payload)});
+  if (word != "START" && word != "END") return;
+  const auto ordinal = static_cast<std::int64_t>(device.payload);
+  if (ordinal < 0 || ordinal > std::numeric_limits<std::int32_t>::max()) return;
+  recording_.annotations.push_back({model::StringId{static_cast<std::uint32_t>(name.payload)},
+                                    static_cast<std::int64_t>(time.payload),
+                                    static_cast<std::int32_t>(ordinal),
+                                    word == "START"});
 }
 
 bool SnapshotBuilder::read_u64(const Fields& fields,
@@ -430,6 +453,7 @@ std::size_t SnapshotBuilder::held_bytes() const {
   return dicts_.size() * sizeof(DictSlot) + lists_.held_bytes() +
          blocks.capacity() * sizeof(RawBlock) + segments.capacity() * sizeof(RawSegment) +
          histories_.capacity() * sizeof(History) + recording_.events.size() * sizeof(model::Event) +
+         recording_.annotations.capacity() * sizeof(model::Annotation) +
          recording_.strings.held_bytes() + recording_.stacks.held_bytes();
 }
 

@@ -118,6 +118,7 @@ class SnapshotBuilder {
   bool fill(DictSlot& slot, const Fields& fields);
 
   bool read_event(const Fields& fields);
+  void read_annotation(const Fields& fields);
   bool read_frame(const Fields& fields, std::uint32_t* record);
   bool read_block(const Fields& fields);
   bool read_segment(const Fields& fields);

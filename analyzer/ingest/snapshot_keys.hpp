@@ -57,6 +57,8 @@ enum class Key : std::uint8_t {
   kRoundupDivisions,
   kGraphCaptureReuse,
   kMaxRoundThreshold,
+  // External annotations.
+  kStage,
   kCount,
 };
 
@@ -117,6 +119,7 @@ inline constexpr std::array<std::string_view, kKeyCount> kKeyNames = {
     "roundup_power2_divisions",
     "graph_capture_record_stream_reuse",
     "max_round_threshold",
+    "stage",
 };
 
 /// A set of keys, one bit each.

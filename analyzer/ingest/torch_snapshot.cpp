@@ -131,6 +131,7 @@ void read_settings(const RawSettings& raw, model::Recording& recording) {
   settings.rules = options.rules;
   settings.memory_fraction = options.memory_fraction;
   if (raw.present) {
+    settings.conf = raw.conf;
     // The parsed values are what was in force; the string may have been changed at run time.
     settings.rules.expandable_segments = raw.expandable_segments;
     settings.rules.roundup_divisions = raw.roundup_divisions;

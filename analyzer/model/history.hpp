@@ -4,6 +4,7 @@
 // `TraceHistory` from a trace of ours. Not thread-safe.
 #pragma once
 
+#include "analyzer/model/course/course.hpp"
 #include "analyzer/model/heap_state.hpp"
 #include "analyzer/recording/ids.hpp"
 #include "analyzer/recording/recording.hpp"
@@ -70,6 +71,9 @@ class History {
 
   /// Whether the recording shows the heap before this event, one from the first to the end.
   [[nodiscard]] virtual bool is_known_before(EventIndex /*event*/) const { return true; }
+
+  /// Tells `listener` all there is, in order, in one pass over the events.
+  virtual void walk(CourseListener& listener) const = 0;
 
   /// Calls `use` with the state before each of `targets` (event numbers, ascending; `end_event()`
   /// is the state after the last), in one walk, until it gives false. The state is the callee's to

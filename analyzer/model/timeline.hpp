@@ -44,12 +44,14 @@ class Timeline final : public History {
   [[nodiscard]] const RebuildCounts& counts() const { return counts_; }
   [[nodiscard]] std::span<const BlockLife> lives() const { return lives_; }
 
+  void walk(CourseListener& listener) const override;
   void visit_states_until(std::span<const EventIndex> targets,
                           const std::function<bool(EventIndex, HeapState&)>& use) const override;
 
  private:
   class Walker;
   class LevelWalk;
+  class CourseWalk;
 
   void find_peaks(std::span<const std::int32_t> plain_of_life);
 

@@ -91,6 +91,7 @@ struct Segment {
 /// The allocator's settings at the time of the dump, as far as the file has them.
 struct Settings {
   policy::SizeRules rules;
+  std::optional<std::string> conf;  ///< PYTORCH_CUDA_ALLOC_CONF; none: the file has no settings.
   std::optional<double> memory_fraction;  ///< per_process_memory_fraction, where it was set.
   std::optional<std::uint64_t> device_total_bytes;  ///< Of the recorded device, in a trace.
   std::optional<std::uint64_t> limit_bytes;         ///< What may be held, in a trace.
@@ -117,6 +118,14 @@ struct Stage {
   bool is_annotation = false;  ///< Said by PyTorch's annotations; else by the program's marks.
   std::uint32_t thread = 0;    ///< The operating system's id.
   std::int64_t begin_us = 0;   ///< Since the Unix epoch.
+};
+
+/// Where something that the program named begins or ends, in a snapshot's list of annotations.
+struct Annotation {
+  StringId name{};
+  std::int64_t time_us = kNoTime;
+  std::int32_t device = 0;
+  bool begins = false;  ///< Else it ends.
 };
 
 /// Something about the device or the driver that stayed so, such as {"driver", "570.1"}.
@@ -153,6 +162,7 @@ struct Recording {
   std::vector<Block> blocks;
   LargeVector<Event> events;
   std::vector<DeviceTrace> traces;
+  std::vector<Annotation> annotations;  ///< Of a snapshot, as they came.
   std::vector<TrustSignal> trust;
   std::vector<RecordedFact> facts;  ///< Of a trace.
 

@@ -78,7 +78,7 @@ std::string printable(std::string_view text) {
 std::string FrameText::shown(std::string_view text) const {
   if (!redact_) return std::string(text);
   // Numbered by first appearance: a hash could be undone with a list of likely names.
-  const auto [place, added] = masks_.try_emplace(std::string(text), masks_.size() + 1);
+  const auto [place, added] = masks_->try_emplace(std::string(text), masks_->size() + 1);
   return fmt::format("masked-{}", place->second);
 }
 

@@ -6,6 +6,7 @@
 #include "analyzer/recording/recording.hpp"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,7 +17,13 @@ class FrameText {
  public:
   FrameText(const model::Recording& recording, bool redact)
       : recording_(recording)
-      , redact_(redact) {}
+      , redact_(redact)
+      , masks_(std::make_shared<Masks>()) {}
+  /// What both hide goes by the same names.
+  FrameText(const model::Recording& recording, const FrameText& like)
+      : recording_(recording)
+      , redact_(like.redact_)
+      , masks_(like.masks_) {}
 
   [[nodiscard]] bool redacts() const { return redact_; }
   [[nodiscard]] std::string name(const model::Frame& frame) const;
@@ -27,11 +34,13 @@ class FrameText {
   [[nodiscard]] const model::Recording& recording() const { return recording_; }
 
  private:
+  using Masks = std::map<std::string, std::size_t>;
+
   [[nodiscard]] std::string shown(std::string_view text) const;
 
   const model::Recording& recording_;
   bool redact_;
-  mutable std::map<std::string, std::size_t> masks_;
+  std::shared_ptr<Masks> masks_;
 };
 
 /// Text without control characters and without bytes that are no UTF-8, so that a file cannot steer

@@ -25,6 +25,12 @@ void add_fit_command(CLI::App& app, std::function<int()>& run);
 void add_replay_command(CLI::App& app, std::function<int()>& run);
 /// A command with recording on.
 void add_run_command(CLI::App& app, std::function<int()>& run);
+/// Two recordings side by side.
+void add_diff_command(CLI::App& app, std::function<int()>& run);
+/// Memory over repeats of the same work.
+void add_growth_command(CLI::App& app, std::function<int()>& run);
+/// Memory by stage of a program.
+void add_stages_command(CLI::App& app, std::function<int()>& run);
 /// The rings on this machine.
 void add_rings_command(CLI::App& app, std::function<int()>& run);
 

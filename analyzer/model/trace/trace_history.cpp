@@ -45,6 +45,7 @@ void take_settings(std::string_view conf, Settings& settings) {
   const policy::SizeOptions options = policy::read_size_options(conf);
   settings.rules = options.rules;
   settings.memory_fraction = options.memory_fraction;
+  settings.conf = conf;
 }
 
 }  // namespace

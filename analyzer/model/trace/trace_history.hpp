@@ -40,6 +40,7 @@ class TraceHistory final : public History {
   [[nodiscard]] const Peak& peak() const override { return peak_; }
   [[nodiscard]] const PeakLevels& peak_levels() const override { return levels_; }
   [[nodiscard]] bool is_known_before(EventIndex event) const override;
+  void walk(CourseListener& listener) const override;
   void visit_states_until(std::span<const EventIndex> targets,
                           const std::function<bool(EventIndex, HeapState&)>& use) const override;
 
@@ -84,6 +85,7 @@ class TraceHistory final : public History {
     std::uint64_t unknown_homes = 0;  ///< Streams or pools that the table does not have.
   };
   class FirstWalk;
+  class CourseWalk;
 
   TraceHistory(trace::TraceReader reader, Recording& recording);
 

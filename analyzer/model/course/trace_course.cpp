@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The course of a heap in a trace of ours.
+#include "analyzer/model/course/course.hpp"
+#include "analyzer/model/trace/trace_history.hpp"
+#include "trace/ring/clock.hpp"
+
+#include <optional>
+
+namespace fragscope::model {
+namespace {
+
+using trace::Record;
+using trace::RecordKind;
+
+CourseLevels levels_of(const TraceLevels& levels) {
+  return {levels.reserved, exactly(levels.allocated), exactly(levels.active), levels.requested};
+}
+
+std::optional<CourseKind> kind_of(RecordKind kind) {
+  switch (kind) {
+    case RecordKind::kAlloc:
+      return CourseKind::kAlloc;
+    case RecordKind::kFreeRequested:
+      return CourseKind::kFree;
+    case RecordKind::kFreeCompleted:
+      return CourseKind::kComplete;
+    case RecordKind::kSegmentAlloc:
+    case RecordKind::kSegmentFree:
+    case RecordKind::kSegmentMap:
+    case RecordKind::kSegmentUnmap:
+      return CourseKind::kDevice;
+    case RecordKind::kOutOfMemory:
+      return CourseKind::kFailure;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+class TraceHistory::CourseWalk {
+ public:
+  CourseWalk(const TraceHistory& history, CourseListener& listener)
+      : history_(history)
+      , listener_(listener)
+      , heap_(history.new_heap()) {}
+
+  void begin(std::uint64_t first) {
+    next_ = first;
+    if (first != 0 || header().beginning != trace::TraceBeginning::kEmpty) return;
+    heap_.begin_empty();
+    look(kBeforeFirst);
+  }
+
+  /// Records up to this one are missing.
+  void skip_to(std::uint64_t number) {
+    if (number == next_) return;
+    heap_.lose();
+    listener_.lose(static_cast<EventIndex>(next_) - 1, true);
+    is_known_ = false;
+    next_ = number;
+  }
+
+  void take(const Record& record) {
+    const auto event = static_cast<EventIndex>(next_++);
+    if (record.device != static_cast<std::uint8_t>(history_.device_)) return;
+    heap_.apply(record);
+    look(event);
+    if (record.kind == RecordKind::kMark) return tell_mark(record, event);
+    const auto kind = kind_of(record.kind);
+    if (kind && is_known_) listener_.step(step_of(record, *kind, event), levels_of(heap_.levels()));
+  }
+
+ private:
+  [[nodiscard]] const trace::Header& header() const { return history_.reader_->header(); }
+
+  // Whether the heap has become known, or is known no more.
+  void look(EventIndex event) {
+    if (heap_.is_known() == is_known_) return;
+    is_known_ = heap_.is_known();
+    if (is_known_) {
+      listener_.begin(event, levels_of(heap_.levels()));
+    } else {
+      listener_.lose(event, false);
+    }
+  }
+
+  [[nodiscard]] CourseStep step_of(const Record& record, CourseKind kind, EventIndex event) const {
+    CourseStep step{event, kind, 0, kNoStack, 0, record.thread};
+    if (kind != CourseKind::kAlloc && kind != CourseKind::kFailure) return step;
+    step.requested_bytes = record.other;
+    step.stack = history_.names_.stack(record.stack);
+    step.stream = history_.names_.stream(record.stream);
+    return step;
+  }
+
+  void tell_mark(const Record& record, EventIndex event) {
+    CourseMark mark;
+    mark.event = event;
+    mark.time_us = static_cast<std::int64_t>(trace::unix_ns_at(header(), record.ticks) / 1000);
+    mark.name = history_.reader_->table().text(record.address);
+    mark.phase = record.size == 1   ? MarkPhase::kBegin
+                 : record.size == 2 ? MarkPhase::kEnd
+                                    : MarkPhase::kPoint;
+    mark.is_annotation = record.other == 1;
+    mark.thread = record.thread;
+    listener_.mark(mark);
+  }
+
+  const TraceHistory& history_;
+  CourseListener& listener_;
+  RecordedHeap heap_;
+  std::uint64_t next_ = 0;  // the record that comes
+  bool is_known_ = false;
+};
+
+void TraceHistory::walk(CourseListener& listener) const {
+  CourseWalk walk(*this, listener);
+  walk.begin(reader_->first_record());
+  for (std::size_t i = 0; i < reader_->chunk_count(); ++i) {
+    walk.skip_to(reader_->first_of_chunk(i));
+    const auto records = reader_->records(i);
+    if (!records) continue;  // what comes next finds a gap
+    for (const Record& record : *records)
+      walk.take(record);
+  }
+  walk.skip_to(reader_->end_record());
+}
+
+}  // namespace fragscope::model
