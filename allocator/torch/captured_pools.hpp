@@ -41,9 +41,10 @@ class CapturedPools {
       return;
     }
   }
-  /// Of others than a segment's or a failure's it does not matter: their block says it.
+  /// Of a free it does not matter: its block says it.
   [[nodiscard]] MempoolId_t pool_of(const TraceEntry& entry, bool is_of_segment) {
-    if (!is_of_segment && entry.action_ != TraceEntry::OOM) return {0, 0};
+    const bool is_request = entry.action_ == TraceEntry::ALLOC || entry.action_ == TraceEntry::OOM;
+    if (!is_of_segment && !is_request) return {0, 0};
     const std::lock_guard lock(mutex_);
     for (const Capture& capture : captures_) {
       if (capture.device == entry.device_ && capture.filter(entry.stream_)) return capture.pool;

@@ -51,6 +51,14 @@ inline SnapshotInfo blocks_of(CUDAAllocator& native) {
 #endif
 }
 
+#if !FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
+/// What emptyCache() is about there: the pool in use alone, if there is one.
+inline MempoolId_t pool_to_empty() {
+  c10::cuda::MemPool* active = c10::cuda::MemPoolContext::getActiveMemPool();
+  return active == nullptr ? MempoolId_t{0, 0} : active->id();
+}
+#endif
+
 /// Makes PyTorch read its settings now. Throws what PyTorch says of them.
 inline void parse_settings() {
   // Two singletons, and only what is not forwarded to the other one reaches the first.

@@ -169,7 +169,7 @@ class AttachedAllocator final : public ForwardingAllocator {
 #else
   void emptyCache() override {
     native().emptyCache();
-    tell_release({0, 0});
+    tell_release(pool_to_empty());
   }
 #endif
 

@@ -125,7 +125,7 @@ class DropinAllocator final : public ForwardingAllocator {
   void attachOomRejectionObserver(caching::OomRejectionObserver observer) override;
 #else
   void emptyCache() override {
-    empty_cache({0, 0});
+    empty_cache(pool_to_empty());
   }
   SnapshotInfo snapshot() override;
   void ensureExistsAndIncrefPool(DeviceIndex device, MempoolId_t pool) override;

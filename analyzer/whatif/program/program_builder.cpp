@@ -272,6 +272,9 @@ void ProgramBuilder::release(std::uint16_t only) {
   if (is_in_miss_) return;
   // The driver gave some before the cache was released: that cannot be.
   if (group_gets_) return;
+  // Old versions do not say whose the segments were that went back.
+  const bool is_untold = only != 0 && group_pools_.empty();
+  if (is_untold && group_gives_back_) group_pools_.push_back(only);
   add_completions(completed_slots_);
   give_group_to_next_op(false);
   add(OpKind::kEmptyCache).pool = only;
