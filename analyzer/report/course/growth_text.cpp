@@ -240,10 +240,11 @@ class TextWriter {
                       plural(repeats.overlapping, "repeat began", "repeats began")));
     }
     if (repeats.is_out_of_order) say("Their numbers do not ascend; they are taken as they came.");
-    if (repeats.not_kept > 0)
+    if (repeats.not_kept > 0) {
       say(fmt::format("The first {} are kept, {} are not.",
                       show_count(repeats.all.size()),
                       show_count(repeats.not_kept)));
+    }
     write_names();
   }
 
