@@ -32,7 +32,7 @@ constexpr std::uint64_t kMostSteps = 30'000;
 /// How often a kill is tried; FRAGSCOPE_KILLS sets it.
 int kills() {
   const char* text = std::getenv("FRAGSCOPE_KILLS");  // NOLINT(concurrency-mt-unsafe)
-  return text == nullptr ? 200 : std::atoi(text);
+  return text == nullptr ? 200 : std::stoi(text);
 }
 
 /// What two runs of one program have in common: all but times and threads.
@@ -181,6 +181,7 @@ TEST_F(Killed, CanBeReplayedWhereverAProgramStopsThatOnlyFrees) {
     policy::CachingPolicy policy(device, streams, {}, recorder);
     recorder->watch(&policy);
     std::vector<policy::Address> live;
+    live.reserve(blocks);
     for (std::uint64_t i = 0; i < blocks; ++i)
       live.push_back(policy.allocate(512 + i % 7 * 512, 0)->address);
     for (const policy::Address address : live) {

@@ -186,7 +186,7 @@ TEST(NeighbouringMessages, ChainedExceptionsAreTwoMessages) {
 // --- Lines. --------------------------------------------------------------------------------------
 
 TEST(MessageLines, CountFromOneWithAnyLineEnd) {
-  EXPECT_EQ(only(std::string(k14)).line, 1U);
+  EXPECT_EQ(only(k14).line, 1U);
   EXPECT_EQ(only("\n\n\n" + std::string(k14)).line, 4U);
   EXPECT_EQ(only("a\r\nb\r\n" + std::string(k14) + "\r\n").line, 3U);
 }

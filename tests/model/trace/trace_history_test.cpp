@@ -41,6 +41,7 @@ class Opened {
   [[nodiscard]] const TraceHistory& operator*() const { return **history_; }
   [[nodiscard]] std::vector<std::string> signals() const {
     std::vector<std::string> signals;
+    signals.reserve(recording.trust.size());
     for (const TrustSignal& signal : recording.trust)
       signals.push_back(signal.signal);
     return signals;
