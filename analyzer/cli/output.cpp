@@ -20,6 +20,13 @@ int complain(const Error& error) {
   return kFailed;
 }
 
+int finish(const Result<int>& done, const std::string& file) {
+  if (done) return std::fflush(stdout) == 0 ? *done : kFailed;
+  Error error = done.error();
+  if (error.code != ErrorCode::kUsage && error.source.empty()) error.source = file;
+  return complain(error);
+}
+
 Error system_error(const std::string& path, const char* what) {
   Error error;
   error.code = ErrorCode::kUnreadable;

@@ -49,10 +49,13 @@ bool starts_with(std::span<const std::uint8_t> bytes, std::initializer_list<std:
   return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
 }
 
-/// Or a trace of ours.
-bool may_be_snapshot(std::span<const std::uint8_t> bytes) {
+/// A snapshot, a trace of ours, or a log of requests as RMM ("Thread,...") and STAlloc ("1 0x...",
+/// "Iteration ...") write it.
+bool may_be_recording(std::span<const std::uint8_t> bytes) {
   const bool pickle = bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5;
-  return pickle || starts_with(bytes, {0x1f, 0x8b}) ||
+  const bool log = starts_with(bytes, {'T', 'h', 'r', 'e'}) || starts_with(bytes, {'1', ' '}) ||
+                   starts_with(bytes, {'0', ' '}) || starts_with(bytes, {'I', 't', 'e', 'r'});
+  return pickle || log || starts_with(bytes, {0x1f, 0x8b}) ||
          starts_with(bytes, {0x28, 0xb5, 0x2f, 0xfd}) || starts_with(bytes, {'F', 'S', 'T', 'R'});
 }
 
@@ -213,10 +216,10 @@ Result<ByteSource> ByteSource::read_all(int descriptor) {
     if (got < 0) return system_failure("cannot be read");
     if (got == 0) break;
     source.buffer_.add(static_cast<std::size_t>(got));
-    // A pipe may never end: what is no snapshot at its start is not read to its end.
+    // A pipe may never end: what is no recording at its start is not read to its end.
     if (!is_told && source.buffer_.size() >= kEnoughToTell) {
       is_told = true;
-      if (!may_be_snapshot({source.buffer_.data(), source.buffer_.size()})) return no_snapshot();
+      if (!may_be_recording({source.buffer_.data(), source.buffer_.size()})) return no_snapshot();
     }
   }
   source.view_ = {source.buffer_.data(), source.buffer_.size()};

@@ -142,7 +142,7 @@ void take_sums(const policy::Statistics& statistics, Outcome& outcome) {
 
 Variant recorded_variant_on(const Program& program, std::uint64_t device_bytes) {
   Variant variant;
-  variant.name = "as recorded";
+  variant.name = program.has_decisions ? "as recorded" : "PyTorch's defaults";
   variant.options = {program.version, program.conf};
   variant.limit_bytes = program.limit_bytes;
   variant.device_bytes = device_bytes;

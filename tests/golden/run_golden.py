@@ -21,9 +21,10 @@ from course_cases import COURSE_CASES
 from devices_cases import DEVICES_CASES
 from explain_cases import EXPLAIN_CASES
 from golden_cases import CASES as ANALYZE_CASES
+from replay_cases import REPLAY_CASES
 from trace_cases import TRACE_CASES
 
-CASES = ANALYZE_CASES + EXPLAIN_CASES + TRACE_CASES + COURSE_CASES + DEVICES_CASES
+CASES = ANALYZE_CASES + EXPLAIN_CASES + TRACE_CASES + COURSE_CASES + DEVICES_CASES + REPLAY_CASES
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 

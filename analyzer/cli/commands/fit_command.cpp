@@ -46,7 +46,7 @@ Result<std::vector<whatif::Variant>> variants_of(const whatif::Program& program,
   return variants;
 }
 
-Result<void> fit_file(const FitArguments& arguments) {
+Result<int> fit_file(const FitArguments& arguments) {
   const Result<ProgramFile> file = read_program(arguments.file, arguments.device);
   if (!file) return tl::unexpected<Error>(file.error());
   const auto variants = variants_of(file->program, arguments);
@@ -72,17 +72,7 @@ Result<void> fit_file(const FitArguments& arguments) {
     const report::Paint paint(wants_colour(arguments.color));
     fmt::print("{}", report::fit_text(report, path, paint));
   }
-  return {};
-}
-
-int run_fit(const FitArguments& arguments) {
-  const Result<void> done = fit_file(arguments);
-  if (!done) {
-    Error error = done.error();
-    if (error.code != ErrorCode::kUsage) error.source = arguments.file;
-    return complain(error);
-  }
-  return std::fflush(stdout) == 0 ? kDone : kFailed;
+  return kDone;
 }
 
 }  // namespace
@@ -107,7 +97,9 @@ void add_fit_command(CLI::App& app, std::function<int()>& run) {
   command->add_flag("--redact", arguments->redact, "Mask the file's name");
   command->add_option("--color", arguments->color, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
-  command->callback([arguments, &run] { run = [arguments] { return run_fit(*arguments); }; });
+  command->callback([arguments, &run] {
+    run = [arguments] { return finish(fit_file(*arguments), arguments->file); };
+  });
 }
 
 }  // namespace fragscope::cli

@@ -87,7 +87,7 @@ Result<whatif::Variant> base_of(const whatif::Program& program, const ReplayArgu
   }
   if (!base) base = whatif::recorded_variant_on(program, **memory);
   if (*memory) {
-    base->name = "recorded settings";
+    if (program.has_decisions) base->name = "recorded settings";
     base->device_bytes = **memory;
     base->outside_bytes = 0;
   }
@@ -160,16 +160,6 @@ Result<int> replay_file(const ReplayArguments& arguments) {
   return fails ? kFails : kDone;
 }
 
-int run_replay(const ReplayArguments& arguments) {
-  const Result<int> done = replay_file(arguments);
-  if (!done) {
-    Error error = done.error();
-    if (error.code != ErrorCode::kUsage) error.source = arguments.file;
-    return complain(error);
-  }
-  return std::fflush(stdout) == 0 ? *done : kFailed;
-}
-
 }  // namespace
 
 void add_replay_command(CLI::App& app, std::function<int()>& run) {
@@ -218,7 +208,9 @@ void add_replay_command(CLI::App& app, std::function<int()>& run) {
   command->add_flag("--exit-code",
                     arguments->exit_code,
                     "Exit by the result: 10 decided otherwise than recorded, 11 no variant fits");
-  command->callback([arguments, &run] { run = [arguments] { return run_replay(*arguments); }; });
+  command->callback([arguments, &run] {
+    run = [arguments] { return finish(replay_file(*arguments), arguments->file); };
+  });
 }
 
 }  // namespace fragscope::cli

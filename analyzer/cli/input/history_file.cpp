@@ -52,9 +52,10 @@ Result<std::int32_t> choose_device(const model::Recording& recording,
   }
   if (devices.size() > 1) {
     return failure(ErrorCode::kUsage,
-                   fmt::format("devices {} and {} are in the file: --device N says which",
+                   fmt::format("devices {} and {} {}: --device N says which",
                                *devices.begin(),
-                               *std::next(devices.begin())));
+                               *std::next(devices.begin()),
+                               needs == Needs::kHistory ? "have a history" : "are in the file"));
   }
   return *devices.begin();
 }
@@ -66,9 +67,16 @@ Result<std::unique_ptr<HistoryFile>> HistoryFile::open(const std::string& path,
                                                        Needs needs) {
   Result<ingest::ByteSource> source = ingest::ByteSource::open(path);
   if (!source) return tl::unexpected<Error>(source.error());
+  return read(std::move(*source), path, device, needs);
+}
+
+Result<std::unique_ptr<HistoryFile>> HistoryFile::read(ingest::ByteSource source,
+                                                       const std::string& path,
+                                                       std::optional<std::int32_t> device,
+                                                       Needs needs) {
   Progress bar("reading " + report::printable(path));
   const auto progress = [&bar](std::uint64_t done, std::uint64_t total) { bar.show(done, total); };
-  std::unique_ptr<HistoryFile> file(new HistoryFile(std::move(*source)));
+  std::unique_ptr<HistoryFile> file(new HistoryFile(std::move(source)));
   const bool is_trace = trace::is_trace(std::as_bytes(file->source_.bytes()));
   const Result<void> read = is_trace ? file->read_trace(path, device, progress)
                                      : file->read_snapshot(device, needs, progress);

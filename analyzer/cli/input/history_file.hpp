@@ -33,8 +33,16 @@ class HistoryFile {
                                                                  std::optional<std::int32_t> device,
                                                                  Needs needs);
 
+  /// Of a source that was opened before; `path` is for the progress bar, and to find a ring again.
+  [[nodiscard]] static Result<std::unique_ptr<HistoryFile>> read(ingest::ByteSource source,
+                                                                 const std::string& path,
+                                                                 std::optional<std::int32_t> device,
+                                                                 Needs needs);
+
   /// With `trust` complete.
   [[nodiscard]] const model::Recording& recording() const { return recording_; }
+  /// For whoever is done with everything else.
+  [[nodiscard]] model::Recording release_recording() && { return std::move(recording_); }
   [[nodiscard]] const model::History& history() const { return *history_; }
   [[nodiscard]] std::int32_t device() const { return history_->device(); }
   /// Of a trace: what its header says; null otherwise.

@@ -110,12 +110,6 @@ Result<int> show_difference(const DiffArguments& arguments) {
   return arguments.exit_code ? code_of(*found) : kDone;
 }
 
-int run_diff(const DiffArguments& arguments) {
-  const Result<int> done = show_difference(arguments);
-  if (!done) return complain(done.error());
-  return std::fflush(stdout) == 0 ? *done : kFailed;
-}
-
 }  // namespace
 
 void add_diff_command(CLI::App& app, std::function<int()>& run) {
@@ -139,7 +133,8 @@ void add_diff_command(CLI::App& app, std::function<int()>& run) {
                     arguments->exit_code,
                     "Exit by the result: 0 same program and settings, 10 other settings, 11 other "
                     "program, 12 both, 13 cannot be told");
-  command->callback([arguments, &run] { run = [arguments] { return run_diff(*arguments); }; });
+  command->callback(
+      [arguments, &run] { run = [arguments] { return finish(show_difference(*arguments), {}); }; });
 }
 
 }  // namespace fragscope::cli

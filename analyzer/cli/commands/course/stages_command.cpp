@@ -46,16 +46,6 @@ Result<int> show_stages(const StagesArguments& arguments) {
   return memory.has_stages ? kDone : kNoStages;
 }
 
-int run_stages(const StagesArguments& arguments) {
-  const Result<int> done = show_stages(arguments);
-  if (!done) {
-    Error error = done.error();
-    if (error.code != ErrorCode::kUsage) error.source = arguments.file;
-    return complain(error);
-  }
-  return std::fflush(stdout) == 0 ? *done : kFailed;
-}
-
 }  // namespace
 
 void add_stages_command(CLI::App& app, std::function<int()>& run) {
@@ -77,7 +67,9 @@ void add_stages_command(CLI::App& app, std::function<int()>& run) {
   command->add_flag("--exit-code",
                     arguments->exit_code,
                     "Exit by the result: 10 a request failed, 11 the file has no stages");
-  command->callback([arguments, &run] { run = [arguments] { return run_stages(*arguments); }; });
+  command->callback([arguments, &run] {
+    run = [arguments] { return finish(show_stages(*arguments), arguments->file); };
+  });
 }
 
 }  // namespace fragscope::cli
