@@ -37,7 +37,9 @@ enum class OpKind : std::uint8_t {
 /// `slot`s are numbers of blocks, used again once a block is gone.
 struct Op {
   OpKind kind = OpKind::kAllocate;
-  bool failed : 1 = false;      ///< The recorded request was refused; nothing takes its slot.
+  bool failed : 1 = false;  ///< The recorded request was refused; nothing takes its slot.
+  bool retried : 1 =
+      false;  ///< As recorded: refused at first, and asked once more after a release.
   bool in_capture : 1 = false;  ///< It gave nothing back, as within the capture of a graph.
   std::uint16_t pool = 0;       ///< Of `Program::pools`.
   std::uint32_t slot = 0;
@@ -54,7 +56,8 @@ struct DeviceCall {
   std::uint32_t op = 0;
   policy::Address address = 0;
   std::uint64_t size = 0;
-  policy::Address base = 0;  ///< Of the address space; 0: not known.
+  policy::Address base = 0;   ///< Of the address space; 0: not known.
+  bool is_first_try = false;  ///< Of an op that was `retried`: before it asked once more.
 };
 
 /// How much memory is taken for a device's of which that is not known: only the address space of

@@ -139,6 +139,7 @@ std::size_t ProgramBuilder::request(std::uint64_t bytes, const Home& home, bool 
   const std::size_t index = program_.ops.size();
   Op& op = add(OpKind::kAllocate);
   op.failed = failed;
+  op.retried = is_in_miss_;
   op.bytes = bytes;
   op.pool = pool;
   op.stream = stream;
@@ -255,6 +256,10 @@ void ProgramBuilder::device_call(DeviceCall::Kind kind,
 
 void ProgramBuilder::retry() {
   end_free(false);
+  // What was complete before was so for the first attempt already.
+  add_completions(completed_slots_);
+  for (DeviceCall& call : group_)
+    call.is_first_try = true;
   is_in_miss_ = true;
 }
 

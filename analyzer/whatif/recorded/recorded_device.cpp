@@ -47,13 +47,18 @@ const DeviceCall* RecordedDevice::next_if(DeviceCall::Kind kind) const {
   return call != nullptr && call->kind == kind ? call : nullptr;
 }
 
+const DeviceCall* RecordedDevice::granted(DeviceCall::Kind kind) const {
+  const DeviceCall* call = next_if(kind);
+  return call != nullptr && is_first_try_ && !call->is_first_try ? nullptr : call;
+}
+
 void RecordedDevice::differ(const std::string& what) {
   if (difference_.empty()) difference_ = what;
 }
 
 // The driver had refused where the recorded allocator went on to give memory back, or gave up.
 std::optional<policy::Address> RecordedDevice::allocate(std::uint64_t size) {
-  const DeviceCall* call = next_if(DeviceCall::Kind::kAllocate);
+  const DeviceCall* call = granted(DeviceCall::Kind::kAllocate);
   if (call == nullptr) return std::nullopt;
   if (call->size != size) {
     differ("the replay " + describe(DeviceCall::Kind::kAllocate, 0, size) +
@@ -84,13 +89,13 @@ void RecordedDevice::unmap(policy::Address address, std::uint64_t size) {
 
 // A new address space begins where its first pages were mapped.
 std::optional<policy::Address> RecordedDevice::reserve(std::uint64_t /*size*/) {
-  const DeviceCall* call = next_if(DeviceCall::Kind::kMap);
+  const DeviceCall* call = granted(DeviceCall::Kind::kMap);
   if (call == nullptr) return std::nullopt;
   return call->base != 0 ? call->base : call->address;
 }
 
 bool RecordedDevice::map(policy::Address address, std::uint64_t size, std::uint64_t /*page_size*/) {
-  if (next_if(DeviceCall::Kind::kMap) == nullptr) return false;
+  if (granted(DeviceCall::Kind::kMap) == nullptr) return false;
   expect(DeviceCall::Kind::kMap, address, size);
   return true;
 }

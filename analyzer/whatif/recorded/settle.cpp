@@ -70,7 +70,7 @@ void settle(Program& program) {
   std::uint64_t releases = 0;
   std::uint64_t captures = 0;
   RecordedDevice device(program);
-  Replay replay(program, Replay::settings_of(program), device);
+  Replay replay(program, Replay::settings_of(program), device, &device);
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
     Op& op = program.ops[i];
     if (op.kind == OpKind::kRelease) {

@@ -31,7 +31,7 @@ std::string difference_in(const Op& op, policy::Address recorded, policy::Addres
 Verification verify(const Program& program, const Tick& tick) {
   Verification result;
   RecordedDevice device(program);
-  Replay replay(program, Replay::settings_of(program), device);
+  Replay replay(program, Replay::settings_of(program), device, &device);
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
     ++result.agreed;
