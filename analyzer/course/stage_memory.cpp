@@ -340,6 +340,7 @@ class StackWalk {
       for (const Moment* moment : moments_of(groups_[place].highest))
         states_.try_emplace(target_of(*moment));
     }
+    targets.reserve(states_.size());
     for (const auto& [target, state] : states_)
       targets.push_back(target);
     history_.visit_states_until(targets, [this](EventIndex target, model::HeapState& heap) {
