@@ -69,7 +69,7 @@ class TextWriter {
       const std::uint64_t temporary = highest->highest.temporary_bytes();
       if (temporary > 0) out_ += fmt::format(", {} of it for a while only", show_bytes(temporary));
     }
-    out_ += "\n";
+    out_ += '\n';
     if (memory_.has_stages) return;
     out_ += wrapped(
         "Nothing in the file says what the program was doing: fragscope.stage(\"...\") and "
