@@ -49,6 +49,7 @@ Result<Recording> read_file(const fs::path& path) {
 
 std::vector<std::int32_t> devices_of(const Recording& recording) {
   std::vector<std::int32_t> devices;
+  devices.reserve(recording.traces.size());
   for (const model::DeviceTrace& trace : recording.traces)
     devices.push_back(trace.device);
   return devices;

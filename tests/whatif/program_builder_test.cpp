@@ -22,6 +22,7 @@ using Kind = DeviceCall::Kind;
 
 std::vector<OpKind> kinds(const Program& program) {
   std::vector<OpKind> list;
+  list.reserve(program.ops.size());
   for (const Op& op : program.ops)
     list.push_back(op.kind);
   return list;

@@ -44,6 +44,7 @@ class NameWalk final : public model::CourseListener {
 
   [[nodiscard]] std::vector<MarkName> names() const {
     std::vector<MarkName> list;
+    list.reserve(names_.size());
     for (const auto& [key, count] : names_)
       list.push_back({key.second, key.first, count});
     std::ranges::stable_sort(list, {}, [](const MarkName& name) {
