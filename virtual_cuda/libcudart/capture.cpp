@@ -27,6 +27,7 @@ bool is_mode(std::int32_t mode) {
 
 std::vector<Node*> nodes_of(NodeList list) {
   std::vector<Node*> nodes;
+  nodes.reserve(list.count);
   for (std::size_t i = 0; i < list.count; ++i)
     nodes.push_back(static_cast<Node*>(list.nodes[i]));
   return nodes;
