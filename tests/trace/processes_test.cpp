@@ -22,7 +22,7 @@ namespace {
 /// How long the writer writes; FRAGSCOPE_RING_SECONDS sets it.
 double seconds() {
   const char* text = std::getenv("FRAGSCOPE_RING_SECONDS");
-  return text == nullptr ? 1 : std::atof(text);
+  return text == nullptr ? 1 : std::stod(text);
 }
 
 /// The writer's whole life. Never returns.
