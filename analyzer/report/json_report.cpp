@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/report/json_report.hpp"
 
+#include "analyzer/report/report_pieces.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -17,16 +19,6 @@ using model::StateSummary;
 template <class T>
 Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
-}
-
-/// `name_bytes`, and `name_high_bytes` beside it where it is a bound (null: no upper end known).
-void put_bounds(Json& object, const std::string& name, Bounds bounds) {
-  object[name + "_bytes"] = bounds.low;
-  if (bounds.high == verdict::kUnlimited) {
-    object[name + "_high_bytes"] = nullptr;
-  } else if (bounds.high != bounds.low) {
-    object[name + "_high_bytes"] = bounds.high;
-  }
 }
 
 void put_fact(Json& object, const std::string& name, const verdict::Fact& fact) {
@@ -57,10 +49,7 @@ class JsonWriter {
                      {"rounding_rule", model::to_string(analysis_.rounding_rule)}};
     for (const model::RecordedFact& fact : recording_.facts)
       root["input"]["facts"][fact.name] = fact.value;
-    root["trust"] = Json::array();
-    for (const model::TrustSignal& signal : analysis_.trust) {
-      root["trust"].push_back({{"signal", signal.signal}, {"effect", signal.effect}});
-    }
+    root["trust"] = trust_json(analysis_.trust);
     root["devices"] = Json::array();
     for (const analysis::DeviceReport& device : analysis_.devices) {
       root["devices"].push_back(write_device(device));
@@ -72,17 +61,6 @@ class JsonWriter {
   }
 
  private:
-  [[nodiscard]] Json write_frames(model::StackId stack) const {
-    Json list = Json::array();
-    for (const model::FrameId id : recording_.stacks.stack(stack)) {
-      const model::Frame& frame = recording_.stacks.frame(id);
-      list.push_back({{"name", frames_.name(frame)},
-                      {"filename", frames_.filename(frame)},
-                      {"line", frame.line}});
-    }
-    return list;
-  }
-
   [[nodiscard]] Json pool(model::PoolIndex index) const {
     const model::PoolId& id = recording_.pools[model::index_of(index)];
     return Json::array({id.first, id.second});
@@ -198,7 +176,7 @@ class JsonWriter {
                          {"stream", question.stream},
                          {"pool", pool(question.pool)},
                          {"class", policy::to_string(question.size_class())},
-                         {"frames", write_frames(question.stack)}};
+                         {"frames", frames_json(frames_, question.stack)}};
     object["state"] = write_state(failed.state, &failed.facts);
     if (failed.use) put_use(object, *failed.use);
     put_stages(object, failed);
@@ -310,7 +288,7 @@ class JsonWriter {
       object["blocks"].push_back({{"address", block.address},
                                   {"size_bytes", block.size_bytes},
                                   {"pending", block.pending},
-                                  {"frames", write_frames(block.stack)}});
+                                  {"frames", frames_json(frames_, block.stack)}});
     }
     return object;
   }
@@ -318,7 +296,7 @@ class JsonWriter {
   void put_holders(Json& object, const analysis::HolderList& holders) const {
     Json list = Json::array();
     for (const verdict::Holder& holder : holders.largest) {
-      list.push_back({{"frames", write_frames(holder.stack)},
+      list.push_back({{"frames", frames_json(frames_, holder.stack)},
                       {"bytes", holder.bytes},
                       {"blocks", holder.blocks}});
     }
@@ -336,10 +314,7 @@ class JsonWriter {
 std::string json_report(const Analysis& analysis,
                         const FrameText& frames,
                         const InputNames& names) {
-  // Names in a file may be any bytes; what is no UTF-8 is replaced, never an error.
-  return JsonWriter(analysis, frames)
-      .write(names)
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return one_line(JsonWriter(analysis, frames).write(names));
 }
 
 }  // namespace fragscope::report

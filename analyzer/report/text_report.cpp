@@ -2,6 +2,7 @@
 #include "analyzer/report/text_report.hpp"
 
 #include "analyzer/recording/byte_size.hpp"
+#include "analyzer/report/report_pieces.hpp"
 #include "analyzer/verdict/verdict_text.hpp"
 
 #include <fmt/format.h>
@@ -32,13 +33,6 @@ std::string exact(std::uint64_t bytes) {
   return show_count(bytes) + " B";
 }
 
-/// "4.94 GiB", or "4.94 to 4.95 GiB" for a bound.
-std::string shown(Bounds bounds) {
-  if (bounds.low == bounds.high) return show_bytes(bounds.low);
-  if (show_bytes(bounds.low) == show_bytes(bounds.high)) return show_bytes(bounds.low);
-  return show_bytes(bounds.low) + " to " + show_bytes(bounds.high);
-}
-
 Tone tone_of(VerdictKind kind) {
   switch (kind) {
     case VerdictKind::kServable:
@@ -52,17 +46,13 @@ Tone tone_of(VerdictKind kind) {
   }
 }
 
-std::string plural(std::uint64_t count, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", show_count(count), count == 1 ? one : many);
-}
-
 /// The number that decides, for the first line.
 std::string deciding_number(const Failure& failed) {
   const verdict::Verdict& verdict = failed.judgement.verdict;
   const auto& ladder = failed.judgement.ladder;
   const auto offer = [&ladder](std::size_t rung) {
     const auto& bytes = ladder[rung - 1].bytes;
-    return bytes ? shown(*bytes) : std::string("an unknown amount");
+    return bytes ? shown_bounds(*bytes) : std::string("an unknown amount");
   };
   switch (verdict.kind) {
     case VerdictKind::kServable:
@@ -71,18 +61,18 @@ std::string deciding_number(const Failure& failed) {
     case VerdictKind::kNotExplained:
       return "device free " + offer(2);
     case VerdictKind::kReleasable:
-      return fmt::format("{} could be given back", shown(failed.supply.releasable_bytes));
+      return fmt::format("{} could be given back", shown_bounds(failed.supply.releasable_bytes));
     case VerdictKind::kStranded:
       return fmt::format(
           "a hole of {} is not for it ({})", offer(5), fmt::join(verdict.stranded_by, ", "));
     case VerdictKind::kFragmented:
       return fmt::format("largest hole at home {}, of {} free there",
                          offer(1),
-                         shown(failed.supply.home_free_bytes));
+                         shown_bounds(failed.supply.home_free_bytes));
     case VerdictKind::kScattered:
       return fmt::format("{} free in all, {} at home",
-                         shown(failed.supply.free_bytes),
-                         shown(failed.supply.home_free_bytes));
+                         shown_bounds(failed.supply.free_bytes),
+                         shown_bounds(failed.supply.home_free_bytes));
     case VerdictKind::kUnknown:
       return verdict.missing.empty() ? std::string("a fact is missing")
                                      : verdict::fact_text(verdict.missing.front()) + " is missing";
@@ -133,9 +123,7 @@ class TextWriter {
 
  private:
   void title(std::string_view name, std::string_view rest = {}) {
-    out_ += "\n" + paint_(Tone::kTitle, name);
-    if (!rest.empty()) out_ += "  " + std::string(rest);
-    out_ += '\n';
+    out_ += report::title(paint_, name, rest);
   }
 
   void headline(const std::string& path, const Failure& failed) {
@@ -319,7 +307,7 @@ class TextWriter {
   static std::string offer_text(const verdict::Rung& rung) {
     if (!rung.bytes) return "unknown";
     if (rung.number == 5 && rung.bytes->high == 0) return "none";
-    return shown(*rung.bytes);
+    return shown_bounds(*rung.bytes);
   }
 
   void write_ladder(const Failure& failed) {
@@ -359,7 +347,7 @@ class TextWriter {
 
   static void add_layer(Table& table, std::string_view name, Bounds bounds, std::string_view what) {
     table.add({left(std::string(name)),
-               right(shown(bounds)),
+               right(shown_bounds(bounds)),
                right(bounds.low == bounds.high ? exact(bounds.low) : "a bound"),
                left(std::string(what), Tone::kFaint)});
   }
@@ -460,8 +448,8 @@ class TextWriter {
                  left(std::string(policy::to_string(entry.home.size_class))),
                  left(std::to_string(entry.home.stream)),
                  left(entry.home.expandable ? "expandable" : "plain"),
-                 right(shown(entry.free_bytes)),
-                 right(shown(entry.largest_hole_bytes)),
+                 right(shown_bounds(entry.free_bytes)),
+                 right(shown_bounds(entry.largest_hole_bytes)),
                  right(show_count(entry.holes)),
                  left(is_home ? "<- this request" : "")});
     }
@@ -558,7 +546,7 @@ class TextWriter {
     const StateSummary& state = busiest->peak ? busiest->peak->state : busiest->end;
     out_ += fmt::format(": {} {} allocated of {} reserved on GPU {}\n",
                         busiest->peak ? "peak" : "at the end",
-                        shown(state.allocated_bytes),
+                        shown_bounds(state.allocated_bytes),
                         show_bytes(state.reserved_bytes),
                         busiest->device);
     for (const DeviceReport& device : analysis_.devices)

@@ -7,6 +7,7 @@
 #include "analyzer/recording/recording.hpp"
 #include "analyzer/report/frame_text.hpp"
 #include "analyzer/report/json_report.hpp"
+#include "analyzer/report/report_pieces.hpp"
 #include "analyzer/report/terminal.hpp"
 
 #include <nlohmann/json_fwd.hpp>
@@ -24,29 +25,17 @@ struct CourseInput {
   std::int32_t device = 0;
 };
 
-/// "4.94 GiB", or "4.94 to 4.95 GiB" for a bound.
-[[nodiscard]] std::string shown_bounds(model::Bounds bounds);
 /// "+4.94 GiB", "-12.00 MiB", "0 B".
 [[nodiscard]] std::string shown_change(std::int64_t bytes);
-/// "3 requests", "1 request".
-[[nodiscard]] std::string plural(std::uint64_t count, std::string_view one, std::string_view many);
 /// What a program said, as it may be printed; "(no name)" and "(masked)".
 [[nodiscard]] std::string shown_name(const std::string& name, const FrameText& frames);
-/// "TITLE  what the numbers are".
-[[nodiscard]] std::string title(const Paint& paint,
-                                std::string_view name,
-                                std::string_view rest = {});
 /// What kind of recording it is, and what weakens it.
 [[nodiscard]] std::string evidence_text(const CourseInput& input,
                                         const Paint& paint,
                                         std::string_view name = "EVIDENCE");
 
 [[nodiscard]] nlohmann::ordered_json input_json(const CourseInput& input);
-[[nodiscard]] nlohmann::ordered_json trust_json(const model::Recording& recording);
 [[nodiscard]] nlohmann::ordered_json levels_json(const model::CourseLevels& levels,
                                                  const model::Recording& recording);
-[[nodiscard]] nlohmann::ordered_json frames_json(const FrameText& frames, model::StackId stack);
-/// As one line, with bytes that are no UTF-8 replaced.
-[[nodiscard]] std::string one_line(const nlohmann::ordered_json& root);
 
 }  // namespace fragscope::report

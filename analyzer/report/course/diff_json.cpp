@@ -53,25 +53,22 @@ Json side_json(const CourseInput& input, const difference::SideState& side) {
   Json object;
   object["input"] = input_json(input);
   object["device"] = input.device;
-  object["trust"] = trust_json(input.recording);
+  object["trust"] = trust_json(input.recording.trust);
   object["before_event"] = side.event;
-  const auto put = [&object](const std::string& name, model::Bounds bounds) {
-    object["state"][name + "_bytes"] = bounds.low;
-    if (bounds.high != bounds.low) object["state"][name + "_high_bytes"] = bounds.high;
-  };
-  object["state"]["reserved_bytes"] = state.reserved_bytes;
-  put("allocated", state.allocated_bytes);
-  object["state"]["requested_bytes"] = or_null(state.requested_bytes);
-  put("pending", state.pending_bytes);
-  put("free", state.free_bytes);
-  put("largest_hole", state.largest_hole_bytes);
-  object["state"]["segments"] = state.segments;
-  object["state"]["blocks"] = state.blocks;
-  object["state"]["holes"] = state.holes;
-  object["state"]["gap"] = {{"rounding_bytes", or_null(state.gap.rounding_bytes)},
-                            {"pending_bytes", state.gap.pending_bytes},
-                            {"releasable_bytes", state.gap.releasable_bytes},
-                            {"stuck_bytes", state.gap.stuck_bytes}};
+  Json& shown = object["state"];
+  shown["reserved_bytes"] = state.reserved_bytes;
+  put_bounds(shown, "allocated", state.allocated_bytes);
+  shown["requested_bytes"] = or_null(state.requested_bytes);
+  put_bounds(shown, "pending", state.pending_bytes);
+  put_bounds(shown, "free", state.free_bytes);
+  put_bounds(shown, "largest_hole", state.largest_hole_bytes);
+  shown["segments"] = state.segments;
+  shown["blocks"] = state.blocks;
+  shown["holes"] = state.holes;
+  shown["gap"] = {{"rounding_bytes", or_null(state.gap.rounding_bytes)},
+                  {"pending_bytes", state.gap.pending_bytes},
+                  {"releasable_bytes", state.gap.releasable_bytes},
+                  {"stuck_bytes", state.gap.stuck_bytes}};
   return object;
 }
 
