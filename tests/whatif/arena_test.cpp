@@ -224,6 +224,20 @@ TEST(ArenaVariant, OthersAndALimitTakeOfTheCapacity) {
   EXPECT_EQ(outcome.first_failure->verdict.kind, verdict::VerdictKind::kFragmented);
 }
 
+TEST(ArenaVariant, RefusesWhatNoRoundingHolds) {
+  ProgramBuilder builder;
+  builder.program().device_bytes = kGiB;
+  builder.fail(~std::uint64_t{0}, {});
+  builder.fail(~std::uint64_t{0} / 2 + 2, {});
+  const Program program = builder.finish();
+  for (const ArenaKind kind : all_arena_kinds()) {
+    const Outcome outcome = under(program, kind);
+    EXPECT_EQ(outcome.failures, 2U);
+    ASSERT_TRUE(outcome.first_failure);
+    EXPECT_EQ(outcome.first_failure->verdict.kind, verdict::VerdictKind::kCapacity);
+  }
+}
+
 /// A block that another stream used, freed, and complete only after the next request.
 Program with_a_waiting_block() {
   ProgramBuilder builder;

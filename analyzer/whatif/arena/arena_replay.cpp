@@ -51,6 +51,7 @@ bool ArenaReplay::run(const Op& op, std::uint64_t capacity) {
 }
 
 bool ArenaReplay::allocate(const Op& op, std::uint64_t capacity) {
+  if (op.bytes >= policy::kTooLarge) return false;  // Its rounding would overflow.
   const std::uint64_t bytes = std::max<std::uint64_t>(op.bytes, 1);
   const std::uint64_t end = arena_->end();
   std::optional<std::uint64_t> offset = arena_->allocate(bytes, capacity);
@@ -104,7 +105,8 @@ void ArenaReplay::complete_all() {
 }
 
 verdict::Verdict ArenaReplay::why(std::uint64_t bytes, std::uint64_t capacity) const {
-  const std::uint64_t need = arena_->block_bytes(std::max<std::uint64_t>(bytes, 1));
+  const std::uint64_t need =
+      bytes >= policy::kTooLarge ? bytes : arena_->block_bytes(std::max<std::uint64_t>(bytes, 1));
   // Without a hole, nothing below the end can be used again.
   const bool has_hole = arena_->largest_hole() > 0;
   const std::uint64_t taken = has_hole ? arena_->used_bytes() : arena_->end();
@@ -122,8 +124,7 @@ verdict::Verdict ArenaReplay::why(std::uint64_t bytes, std::uint64_t capacity) c
     verdict.kind = verdict::VerdictKind::kFragmented;
     verdict.text = fmt::format(
         "{} are free in all, but the largest hole has {} of the {} bytes needed; {} behind the "
-        "last "
-        "block were never taken.",
+        "last block were never taken.",
         show_bytes(free),
         model::show_count(arena_->largest_hole()),
         model::show_count(need),
