@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace fragscope::analysis {
@@ -29,6 +30,8 @@ using verdict::Question;
 /// What keeping a failure's evidence costs, in block visits.
 constexpr std::uint64_t kVisitsPerFailure = 1024;
 constexpr std::uint64_t kMaxBlockVisits = std::uint64_t{1} << 27;
+/// Events times failures that are followed to find when each became impossible; some seconds.
+constexpr std::uint64_t kMaxWatchedEvents = std::uint64_t{1} << 25;
 
 std::vector<std::int32_t> devices_of(const model::Recording& recording) {
   std::set<std::int32_t> devices;
@@ -68,7 +71,7 @@ class Analyzer {
       , histories_(histories)
       , options_(options)
       , rules_(recording.settings.rules) {
-    for (const auto& history : histories_)
+    for (const History* history : histories_)
       devices_.push_back(history->device());
   }
 
@@ -85,7 +88,7 @@ class Analyzer {
     const Result<std::vector<Task>> tasks =
         options_.request_bytes ? asked_task() : recorded_tasks();
     if (!tasks) return tl::unexpected<Error>(tasks.error());
-    for (const auto& history : histories_) {
+    for (const History* history : histories_) {
       const Result<void> reported = report_device(*history, *tasks);
       if (!reported) return tl::unexpected<Error>(reported.error());
     }
@@ -132,7 +135,7 @@ class Analyzer {
     if (!named_pool) return tl::unexpected<Error>(named_pool.error());
     std::vector<Task> tasks;
     bool pool_is_assumed = false;
-    for (const auto& history : histories_) {
+    for (const History* history : histories_) {
       if (options_.device && *options_.device != history->device()) continue;
       for (const model::FailedRequest& failed : history->failed_requests()) {
         Task task = task_at_failure(*history, failed);
@@ -157,15 +160,15 @@ class Analyzer {
   [[nodiscard]] Result<const History*> asked_history(Moment::Kind kind) const {
     if (options_.device) {
       const auto at = std::ranges::find(devices_, *options_.device) - devices_.begin();
-      return histories_[static_cast<std::size_t>(at)].get();
+      return histories_[static_cast<std::size_t>(at)];
     }
-    if (histories_.size() == 1) return histories_.front().get();
+    if (histories_.size() == 1) return histories_.front();
     if (kind == Moment::Kind::kOom) {
       const History* only = nullptr;
-      for (const auto& history : histories_) {
+      for (const History* history : histories_) {
         if (history->failed_requests().empty()) continue;
         if (only != nullptr) return name_a_device();
-        only = history.get();
+        only = history;
       }
       if (only != nullptr) return only;
     }
@@ -282,6 +285,7 @@ class Analyzer {
     for (const auto& [target, ignored] : tasks_at)
       targets.push_back(target);
     std::uint64_t unplaced = 0;
+    const std::size_t first_failure = out_.failures.size();
     history.visit_states_until(targets, [&](EventIndex target, HeapState& rebuilt) {
       if (target == history.end_event()) {
         // The end needs no rebuilding: the file has it to the byte.
@@ -302,6 +306,7 @@ class Analyzer {
       return true;
     });
     if (visited_blocks_ > kMaxBlockVisits) return too_much_work(tasks.size());
+    if (has_events) find_moments(history, std::span(out_.failures).subspan(first_failure));
     if (unplaced > 0) {
       out_.trust.push_back({"unplaced-blocks",
                             fmt::format("device {}: up to {} blocks lie in no known segment, or in "
@@ -313,6 +318,21 @@ class Analyzer {
       out_.devices.push_back(std::move(report));
     }
     return {};
+  }
+
+  /// Of the last failures, if following all of them would take too long.
+  void find_moments(const History& history, std::span<Failure> failures) {
+    const auto events = static_cast<std::uint64_t>(history.end_event() - history.first_event());
+    const std::uint64_t most = std::max<std::uint64_t>(kMaxWatchedEvents / events, 1);
+    if (failures.size() > most) failures = failures.last(most);
+    std::vector<servability::Watch> watches;
+    watches.reserve(failures.size());
+    for (const Failure& failed : failures)
+      watches.push_back({request_of(failed.question), room_of(failed), failed.question.event});
+    if (watches.empty()) return;
+    std::vector<servability::Moment> moments = servability::find_moments(history, watches, rules_);
+    for (std::size_t i = 0; i < failures.size(); ++i)
+      failures[i].moment = moments[i];
   }
 
   [[nodiscard]] Failure judge_task(const Task& task, const HeapState& state) {
@@ -367,6 +387,22 @@ HolderList::HolderList(std::vector<verdict::Holder> all)
   largest.shrink_to_fit();
 }
 
+servability::DriverRoom room_of(const Failure& failed) {
+  servability::DriverRoom room;
+  room.reserved_bytes = failed.state.reserved_bytes;
+  if (failed.facts.free.known()) room.free_bytes = failed.facts.free.bytes.high;
+  if (failed.facts.limit.known()) room.limit_bytes = failed.facts.limit.bytes.high;
+  const std::uint64_t need = failed.supply.need_now_bytes;
+  const bool was_refused = failed.question.recorded && room.free_bytes >= need &&
+                           room.free_bytes - need < verdict::kDriverReserveBytes;
+  if (was_refused) room.free_bytes = need - std::min<std::uint64_t>(need, 1);
+  return room;
+}
+
+servability::Request request_of(const verdict::Question& question) {
+  return {question.size_bytes, question.pool, question.stream};
+}
+
 const whatif::Proof* Analysis::proof_of(std::int32_t device) const {
   const auto found = std::ranges::find(proofs, device, &whatif::Proof::device);
   return found == proofs.end() ? nullptr : &*found;
@@ -383,6 +419,7 @@ Result<Analysis> analyze(const model::Recording& recording, const Options& optio
   const model::RoundingRule rule = model::find_rounding_rule(recording);
   std::vector<model::TrustSignal> trust = recording.trust;
   add_file_signals(recording, rule, trust);
+  std::vector<std::unique_ptr<const History>> timelines;
   Histories histories;
   std::vector<whatif::Proof> proofs;
   for (const std::int32_t device : devices_of(recording)) {
@@ -392,7 +429,8 @@ Result<Analysis> analyze(const model::Recording& recording, const Options& optio
       proofs.push_back(
           whatif::prove(device, whatif::program_of_snapshot(recording, *timeline, rule)));
     }
-    histories.push_back(std::move(timeline));
+    histories.push_back(timeline.get());
+    timelines.push_back(std::move(timeline));
   }
   Result<Analysis> made = Analyzer(recording, histories, options).run(rule, std::move(trust));
   if (made) made->proofs = std::move(proofs);

@@ -8,6 +8,7 @@
 #include "analyzer/model/history.hpp"
 #include "analyzer/model/rounding_rule.hpp"
 #include "analyzer/recording/recording.hpp"
+#include "analyzer/servability/moment.hpp"
 #include "analyzer/verdict/advice.hpp"
 #include "analyzer/verdict/evidence.hpp"
 #include "analyzer/verdict/ladder.hpp"
@@ -15,7 +16,6 @@
 #include "trace/result.hpp"
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -72,7 +72,14 @@ struct Failure {
   std::optional<verdict::Pins> pins;
   HolderList holders;
   std::vector<verdict::Advice> advice;
+  std::optional<servability::Moment> moment;  ///< None: no history, or too many failures.
 };
+
+/// What the driver had at the request's moment, as `servability` counts it. What it did not give to
+/// a recorded failure it did not have. Without a figure of the device it had nothing.
+[[nodiscard]] servability::DriverRoom room_of(const Failure& failed);
+/// The request of the question.
+[[nodiscard]] servability::Request request_of(const verdict::Question& question);
 
 struct PeakState {
   model::EventIndex event = model::kBeforeFirst;
@@ -100,8 +107,8 @@ struct Analysis {
   [[nodiscard]] const whatif::Proof* proof_of(std::int32_t device) const;
 };
 
-/// The heaps of a recording over time, by device.
-using Histories = std::vector<std::unique_ptr<model::History>>;
+/// The heaps of a recording over time, by device; somebody else's.
+using Histories = std::vector<const model::History*>;
 
 /// A PyTorch snapshot. Fails: a question about a device, pool or moment that the recording does not
 /// have; so many failures on so many blocks that judging each would not end in reasonable time.

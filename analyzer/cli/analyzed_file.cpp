@@ -47,9 +47,7 @@ Result<Analyzed> analyze_trace(const std::string& path,
   whatif::Proof proof =
       whatif::prove((*history)->device(),
                     whatif::program_of_trace(**history, made.recording, whatif::kMostProven));
-  analysis::Histories histories;
-  histories.push_back(std::move(*history));
-  auto analyzed = analysis::analyze(made.recording, histories, options);
+  auto analyzed = analysis::analyze(made.recording, analysis::Histories{history->get()}, options);
   if (!analyzed) return tl::unexpected<Error>(analyzed.error());
   made.analysis = std::move(*analyzed);
   made.analysis.proofs.push_back(std::move(proof));

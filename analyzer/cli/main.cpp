@@ -53,6 +53,7 @@ int run(int argc, char** argv) {
   fragscope::cli::add_diff_command(app, chosen);
   fragscope::cli::add_growth_command(app, chosen);
   fragscope::cli::add_stages_command(app, chosen);
+  fragscope::cli::add_timeline_command(app, chosen);
   fragscope::cli::add_run_command(app, chosen);
   fragscope::cli::add_rings_command(app, chosen);
   fragscope::cli::add_dump_command(app, chosen);

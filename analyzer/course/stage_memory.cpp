@@ -118,7 +118,9 @@ class OpenSpans {
 
 class StageWalk final : public model::CourseListener {
  public:
-  void begin(EventIndex event, const CourseLevels& levels) override {
+  void begin(EventIndex event,
+             const CourseLevels& levels,
+             const model::StateSource& /*state*/) override {
     now_ = {event, levels};
     is_known_ = true;
     if (stages_.is_empty()) open_outside(has_begun_ ? kBetween : kBefore);

@@ -2,6 +2,7 @@
 #include "analyzer/report/json_report.hpp"
 
 #include "analyzer/report/report_pieces.hpp"
+#include "analyzer/report/servability/moment_report.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -186,6 +187,7 @@ class JsonWriter {
     for (const verdict::Rung& rung : failed.judgement.ladder) {
       object["ladder"].push_back(write(rung));
     }
+    object["moment"] = moment_json(failed, frames_);
     object["pins"] = failed.pins ? write(*failed.pins) : Json();
     put_holders(object, failed.holders);
     object["advice"] = Json::array();

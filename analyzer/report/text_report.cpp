@@ -3,6 +3,7 @@
 
 #include "analyzer/recording/byte_size.hpp"
 #include "analyzer/report/report_pieces.hpp"
+#include "analyzer/report/servability/moment_report.hpp"
 #include "analyzer/verdict/verdict_text.hpp"
 
 #include <fmt/format.h>
@@ -177,6 +178,7 @@ class TextWriter {
     write_replayed(failed.question);
     write_request(failed);
     write_ladder(failed);
+    out_ += moment_text(failed, frames_, paint_);
     write_layers(failed);
     write_stages(failed);
     write_use(failed);

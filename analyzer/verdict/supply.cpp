@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/verdict/supply.hpp"
 
+#include "analyzer/verdict/layout/address_layout.hpp"
+
 #include <algorithm>
 #include <span>
 
@@ -112,7 +114,7 @@ class SupplyFinder {
       const HeapSegment& range = *home_ranges_[next - 1];
       supply_.home_holes[i].unmapped_behind =
           next == home_ranges_.size()
-              ? kUnlimited / 2
+              ? kEndlessSpace
               : home_ranges_[next]->address - range.address - range.size_bytes;
     }
   }
@@ -149,37 +151,27 @@ class SupplyFinder {
     supply_.expandable_on = rules_.expandable_segments;
     if (!rules_.expandable_segments) return;
 
-    const std::uint64_t page = policy::page_size(question_.size_class(), rules_);
     supply_.need_whole_bytes = size;
-    supply_.need_now_bytes = pages_to_map(home_layout(false), page);
-    supply_.need_released_bytes = pages_to_map(home_layout(true), page);
+    supply_.need_now_bytes = home_layout(false).pages_to_map(size);
+    supply_.need_released_bytes = home_layout(true).pages_to_map(size);
   }
-
-  /// A stretch of the home's expandable address space.
-  struct Stretch {
-    enum class Kind : std::uint8_t { kUsed, kFree, kUnmapped };
-    Kind kind = Kind::kUsed;
-    std::uint64_t bytes = 0;
-  };
 
   /// The home's expandable segments by address, with the unmapped space between and behind them.
   /// `released`: pending events waited for, and whole pages inside holes given back.
-  [[nodiscard]] std::vector<Stretch> home_layout(bool released) const {
-    std::vector<Stretch> layout;
+  [[nodiscard]] AddressLayout home_layout(bool released) const {
+    AddressLayout layout(policy::page_size(question_.size_class(), rules_));
     if (!home_ranges_.empty()) {
       const std::uint64_t first = home_ranges_.front()->address;
-      const std::uint64_t start = first_known_address(first);
-      if (start < first) layout.push_back({Stretch::Kind::kUnmapped, first - start});
+      layout.add_unmapped(first - first_known_address(first));
     }
     for (std::size_t i = 0; i < home_ranges_.size(); ++i) {
       const HeapSegment& range = *home_ranges_[i];
       add_range(range, released, layout);
       const bool is_last = i + 1 == home_ranges_.size();
-      layout.push_back({Stretch::Kind::kUnmapped,
-                        is_last ? kUnlimited / 2
-                                : home_ranges_[i + 1]->address - range.address - range.size_bytes});
+      const std::uint64_t end = range.address + range.size_bytes;
+      layout.add_unmapped(is_last ? kEndlessSpace : home_ranges_[i + 1]->address - end);
     }
-    if (home_ranges_.empty()) layout.push_back({Stretch::Kind::kUnmapped, kUnlimited / 2});
+    if (home_ranges_.empty()) layout.add_unmapped(kEndlessSpace);
     return layout;
   }
 
@@ -192,53 +184,23 @@ class SupplyFinder {
     return start;
   }
 
-  void add_range(const HeapSegment& range, bool released, std::vector<Stretch>& layout) const {
-    const std::uint64_t page = policy::page_size(range.home.size_class, rules_);
-    std::uint64_t at = range.address;
-    const auto add_used_until = [&](std::uint64_t end) {
-      if (end > at) layout.push_back({Stretch::Kind::kUsed, end - at});
-    };
+  void add_range(const HeapSegment& range, bool released, AddressLayout& layout) const {
+    std::uint64_t at = 0;  // counted from the range's start, which is a page border
     model::for_each_free_run(
         state_, range, released, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t slack) {
-          begin += slack;
-          add_used_until(begin);
+          begin += slack - range.address;
+          end -= range.address;
+          layout.add_used(begin - at);
           at = end;
-          const std::uint64_t first = range.address + policy::round_up(begin - range.address, page);
-          const std::uint64_t last = range.address + (end - range.address) / page * page;
           // A private pool that the request is made in is held, and gives no page back.
           const bool gives_back = released && range.home.pool == model::kDefaultPool;
-          if (!gives_back || last <= first) {
-            layout.push_back({Stretch::Kind::kFree, end - begin});
-            return;
+          if (gives_back) {
+            layout.add_released(begin, end);
+          } else {
+            layout.add_free(begin, end);
           }
-          if (first > begin) layout.push_back({Stretch::Kind::kFree, first - begin});
-          layout.push_back({Stretch::Kind::kUnmapped, last - first});
-          if (end > last) layout.push_back({Stretch::Kind::kFree, end - last});
         });
-    add_used_until(range.address + range.size_bytes);
-  }
-
-  /// Bytes to map at the first place, by address, where free and unmapped space add up to S: an
-  /// unmapped stretch with the free one in front of it and whatever free and unmapped follows.
-  /// Pages are mapped whole in each unmapped stretch.
-  [[nodiscard]] std::uint64_t pages_to_map(const std::vector<Stretch>& layout,
-                                           std::uint64_t page) const {
-    for (std::size_t i = 0; i < layout.size(); ++i) {
-      if (layout[i].kind != Stretch::Kind::kUnmapped) continue;
-      const bool has_free_in_front = i > 0 && layout[i - 1].kind == Stretch::Kind::kFree;
-      std::uint64_t total = has_free_in_front ? layout[i - 1].bytes : 0;
-      std::uint64_t mapped = 0;
-      std::size_t j = i;
-      for (; j < layout.size() && layout[j].kind != Stretch::Kind::kUsed; ++j) {
-        if (total >= question_.size_bytes) break;
-        const std::uint64_t use = std::min(layout[j].bytes, question_.size_bytes - total);
-        total += use;
-        if (layout[j].kind == Stretch::Kind::kUnmapped) mapped += policy::round_up(use, page);
-      }
-      if (total >= question_.size_bytes) return mapped;
-      i = j;  // From any later place in this run even less adds up.
-    }
-    return policy::round_up(question_.size_bytes, page);
+    layout.add_used(range.size_bytes - at);
   }
 
   const HeapState& state_;

@@ -165,6 +165,36 @@ TEST_F(FieldSnapshots, TheFailureOnThreeCardsIsCapacity) {
   EXPECT_LE(short_by_gib, 4.8);
 }
 
+// By hand from the entries of device 1. The failure is entry 421: 5,308,694,528 B are asked for,
+// the driver has 95,682,560 B free (91.25 MiB), and 84,202,749,952 B are reserved. Its pages are of
+// 20 MiB, so what is asked of the driver is 5060 MiB, less what is free at the end of the mapped
+// range. Entry 419 maps 5060 MiB, and entry 420 hands 5,308,694,528 B out of them, to
+// models.py:178. Before the two the driver had 91.25 + 5060 = 5151.25 MiB: enough. Entries 413 to
+// 418 unmap, which moves memory from the cache to the driver and changes nothing: 3780 MiB of
+// 5151.25 are the cache's. So 420 is the moment. Earlier, entry 390 maps 5060 of the 7071.25 MiB
+// that are free then (5151.25 - 3780 + 640 + 5060; 393 maps 640) for entry 391: what is left is too
+// little. Entry 401 frees a block of that size. Thus the answer turned three times: at 391, 401 and
+// 420.
+TEST_F(FieldSnapshots, TheFailureOnThreeCardsBecameImpossibleOneEventBefore) {
+  const auto recording = read_file(fs::path(kFolder) / "oom_3gpu_expandable_capacity.pickle");
+  ASSERT_TRUE(recording);
+
+  const auto analyzed = analysis::analyze(*recording, {});
+
+  ASSERT_TRUE(analyzed);
+  const auto& moment = analyzed->failures.front().moment;
+  ASSERT_TRUE(moment && moment->to_no);
+  EXPECT_EQ(moment->turn_count, 3U);
+  EXPECT_EQ(moment->to_no->cause.event, 420);
+  EXPECT_EQ(moment->to_no->cause.kind, model::CourseKind::kAlloc);
+  EXPECT_EQ(moment->to_no->cause.size_bytes, 5'308'694'528U);
+  EXPECT_EQ(moment->to_no->before, servability::Server::kDriver);
+  constexpr std::uint64_t kMiB = 1024 * 1024;
+  EXPECT_EQ(moment->to_no->driver_before_bytes, 95'682'560U + 5060 * kMiB);
+  EXPECT_EQ(report::FrameText(*recording, false).place(moment->to_no->cause.stack),
+            "train/models.py:178 update_nodes");
+}
+
 TEST_F(FieldSnapshots, BadOnesAreRefused) {
   if (!fs::is_directory(kBadFolder)) GTEST_SKIP() << "NOT TESTED: no " << kBadFolder;
   for (const fs::path& path : files_in(kBadFolder)) {

@@ -138,9 +138,8 @@ void analyze(std::span<const std::byte> bytes) {
       history.device(), fragscope::whatif::program_of_trace(history, recording));
   must(proof.found.agreed <= proof.op_count);
 
-  fragscope::analysis::Histories histories;
-  histories.push_back(std::move(*opened));
-  const auto analyzed = fragscope::analysis::analyze(recording, histories, {});
+  const auto analyzed =
+      fragscope::analysis::analyze(recording, fragscope::analysis::Histories{opened->get()}, {});
   if (!analyzed) return;
   const fragscope::report::FrameText frames(recording, false);
   must(!fragscope::report::json_report(*analyzed, frames, {"input", "0"}).empty());

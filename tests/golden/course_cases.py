@@ -50,6 +50,34 @@ _STAGES = [
     CourseCase("stages.log", "stages", ("logs/eras/pytorch_2_9.log",)),
 ]
 
+_TIMELINE = [
+    CourseCase("timeline.fragmented", "timeline", ("torch/fragmented.pickle.zst",), ("--exit-code",)),
+    CourseCase("timeline.fragmented_log", "timeline", ("torch/fragmented.pickle.zst",),
+               ("--log", "fixtures/torch/fragmented.log")),
+    CourseCase("timeline.expandable", "timeline", ("torch/fragmented_expandable.pickle.zst",)),
+    CourseCase("timeline.capacity", "timeline", ("torch/full_card.pickle.zst",)),
+    CourseCase("timeline.releasable", "timeline", ("torch/releasable_in_capture.pickle.zst",), ("--exit-code",)),
+    CourseCase("timeline.pending", "timeline", ("torch/pending.pickle.zst",)),
+    CourseCase("timeline.never", "timeline", ("torch/impossible.pickle.zst",), ("--exit-code",)),
+    CourseCase("timeline.demo", "timeline", ("demo_oom.pickle",)),
+    CourseCase("timeline.json", "timeline", ("demo_oom.pickle",), ("--json", "--columns", "6")),
+    CourseCase("timeline.redact", "timeline", ("demo_oom.pickle",), ("--redact", "--columns", "20")),
+    CourseCase("timeline.request", "timeline", ("demo_oom.pickle",), ("--request", "1.2GiB")),
+    CourseCase("timeline.small_request", "timeline", ("demo_oom.pickle",), ("--request", "4KiB", "--columns", "30")),
+    CourseCase("timeline.other_stream", "timeline", ("torch/pending.pickle.zst",),
+               ("--request", "64MiB", "--stream", "7")),
+    CourseCase("timeline.no_failure", "timeline", ("torch/cached.pickle.zst",)),
+    CourseCase("timeline.no_failure_free", "timeline", ("torch/cached.pickle.zst",),
+               ("--request", "2GiB", "--device-free", "1GiB")),
+    CourseCase("timeline.trace", "timeline", (_CLEAN,), ("--request", "100MiB")),
+    CourseCase("timeline.came_round", "timeline", (_KILLED,), ("--request", "10MiB", "--columns", "40")),
+    CourseCase("timeline.bound", "timeline", ("trap_ring_cut_size_is_a_bound.pickle",)),
+    CourseCase("timeline.two_devices", "timeline", ("trap_two_devices.pickle",)),
+    CourseCase("timeline.no_history", "timeline", ("trap_no_history.pickle",)),
+    CourseCase("timeline.no_such_size", "timeline", ("demo_oom.pickle",), ("--request", "1.2GB")),
+    CourseCase("timeline.no_columns", "timeline", ("demo_oom.pickle",), ("--columns", "0")),
+]
+
 _GROWTH = [
     CourseCase("growth.level", "growth", (_LEVEL,), ("--exit-code",)),
     CourseCase("growth.leak", "growth", (_LEAK,), ("--exit-code",)),
@@ -85,4 +113,4 @@ _DIFF = [
     CourseCase("diff.one_is_a_log", "diff", (_LEAK, "logs/eras/pytorch_2_9.log")),
 ]
 
-COURSE_CASES = _STAGES + _GROWTH + _DIFF
+COURSE_CASES = _STAGES + _TIMELINE + _GROWTH + _DIFF

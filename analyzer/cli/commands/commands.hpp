@@ -31,6 +31,8 @@ void add_diff_command(CLI::App& app, std::function<int()>& run);
 void add_growth_command(CLI::App& app, std::function<int()>& run);
 /// Memory by stage of a program.
 void add_stages_command(CLI::App& app, std::function<int()>& run);
+/// The largest request that would have been served, over a recording.
+void add_timeline_command(CLI::App& app, std::function<int()>& run);
 /// The rings on this machine.
 void add_rings_command(CLI::App& app, std::function<int()>& run);
 

@@ -30,7 +30,9 @@ RepeatBasis basis_of(const CourseMark& mark) {
 /// The first pass: which names there are.
 class NameWalk final : public model::CourseListener {
  public:
-  void begin(EventIndex /*event*/, const CourseLevels& /*levels*/) override {}
+  void begin(EventIndex /*event*/,
+             const CourseLevels& /*levels*/,
+             const model::StateSource& /*state*/) override {}
   void step(const CourseStep& step, const CourseLevels& /*levels*/) override {
     if (step.kind == model::CourseKind::kAlloc) period_.take(step);
   }
@@ -67,7 +69,9 @@ class RepeatWalk final : public model::CourseListener {
       , repeats_(repeats)
       , overlapping_(overlapping) {}
 
-  void begin(EventIndex event, const CourseLevels& levels) override {
+  void begin(EventIndex event,
+             const CourseLevels& levels,
+             const model::StateSource& /*state*/) override {
     now_ = {event, levels};
     is_known_ = true;
   }

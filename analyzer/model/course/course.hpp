@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One device's heap as it goes: how much each layer holds after each event, without the blocks, and
-// what the program said of itself on the way. Made by `History::walk` in one pass over the events,
-// from a PyTorch snapshot (`timeline_course.cpp`) or a trace of ours (`trace_course.cpp`). What is
-// asked of single moments, such as who holds what, is asked of `History::visit_states_until`.
+// One device's heap as it goes: how much each layer holds after each event, which range of
+// addresses the event concerns, and what the program said of itself on the way. Made by
+// `History::walk` in one pass over the events, from a PyTorch snapshot (`timeline_course.cpp`) or a
+// trace of ours (`trace_course.cpp`). What is asked of single moments, such as who holds what, is
+// asked of `History::visit_states_until`.
 #pragma once
 
 #include "analyzer/model/heap_state.hpp"
@@ -10,6 +11,7 @@
 #include "analyzer/recording/recording.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 namespace fragscope::model {
@@ -37,10 +39,19 @@ struct CourseStep {
   EventIndex event = 0;
   CourseKind kind = CourseKind::kAlloc;
   std::uint64_t requested_bytes = 0;  ///< Of kAlloc and kFailure.
-  StackId stack = kNoStack;           ///< Alike.
-  std::int64_t stream = 0;            ///< Alike.
+  StackId stack = kNoStack;           ///< Of whoever asked, also for a segment; not of frees.
+  std::int64_t stream = 0;            ///< Of kAlloc and kFailure.
   std::uint32_t thread = 0;           ///< The operating system's id; 0: not known.
+  /// Which addresses it concerns; none of a failure. A block whose size is a bound is told with the
+  /// lower end.
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+  bool comes = false;  ///< Of kDevice: from the driver; otherwise back to it.
+  Home home;           ///< Of the range of kDevice.
 };
+
+/// The heap where a course begins; made only where it is asked for.
+using StateSource = std::function<HeapState()>;
 
 enum class MarkPhase : std::uint8_t { kPoint, kBegin, kEnd };
 
@@ -62,7 +73,7 @@ class CourseListener {
   virtual ~CourseListener() = default;
 
   /// The heap is known from behind this event on.
-  virtual void begin(EventIndex event, const CourseLevels& levels) = 0;
+  virtual void begin(EventIndex event, const CourseLevels& levels, const StateSource& state) = 0;
   /// The levels are those behind it.
   virtual void step(const CourseStep& step, const CourseLevels& levels) = 0;
   virtual void mark(const CourseMark& mark) = 0;

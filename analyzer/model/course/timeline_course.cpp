@@ -5,6 +5,7 @@
 #include "analyzer/model/timeline.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -34,7 +35,7 @@ class Timeline::CourseWalk {
   }
 
   void run() {
-    listener_.begin(kBeforeFirst, now_);
+    listener_.begin(kBeforeFirst, now_, [this] { return state_at_start(); });
     const EventIndex end = timeline_.event_count();
     for (EventIndex index = 0; index < end; ++index) {
       const Event& event = timeline_.events_[static_cast<std::size_t>(index)];
@@ -47,6 +48,15 @@ class Timeline::CourseWalk {
 
  private:
   [[nodiscard]] const BlockLife& life(LifeId id) const { return timeline_.lives_[index_of(id)]; }
+
+  [[nodiscard]] HeapState state_at_start() const {
+    HeapState start;
+    timeline_.visit_states_until(std::array{EventIndex{0}}, [&start](EventIndex, HeapState& state) {
+      start = std::move(state);
+      return false;
+    });
+    return start;
+  }
 
   static void add(Bounds& sum, const BlockLife& life) {
     sum.low += life.size_bytes;
@@ -76,14 +86,18 @@ class Timeline::CourseWalk {
   }
 
   void step(EventIndex index, const Event& event) {
-    CourseStep told{index, CourseKind::kAlloc, event.size_bytes, event.stack, event.stream, 0};
+    CourseStep told;
+    told.event = index;
+    told.requested_bytes = event.size_bytes;
+    told.stack = event.stack;
+    told.stream = event.stream;
     const LifeId id = timeline_.life_of_event_[static_cast<std::size_t>(index)];
     if (id != kNoLife) {
       told.kind = move(index, id);
+      concern(told, life(id));
     } else if (next_change_ < timeline_.segments_.changes().size() &&
                timeline_.segments_.changes()[next_change_] == index) {
-      change_segment(next_change_++, event);
-      told.kind = CourseKind::kDevice;
+      if (!change_segment(next_change_++, event, told)) return;
     } else if (event.action == Action::kOom) {
       told.kind = CourseKind::kFailure;
     } else {
@@ -92,13 +106,25 @@ class Timeline::CourseWalk {
     listener_.step(told, now_);
   }
 
+  void concern(CourseStep& told, const BlockLife& block) const {
+    told.address = timeline_.places_.address(block.place);
+    told.size_bytes = block.size_bytes;
+  }
+
   CourseKind move(EventIndex index, LifeId id) {
     const BlockLife& at = life(id);
     if (at.alloc_event == index) {
       if (!life_at_.empty()) {
         const LifeId before = life_at_[at.place];
         // A life whose free is missing ends where the next one at its place begins.
-        if (before != kNoLife && life(before).free_completed_event == index) end(before, index);
+        if (before != kNoLife && life(before).free_completed_event == index) {
+          end(before, index);
+          CourseStep told;
+          told.event = index;
+          told.kind = CourseKind::kComplete;
+          concern(told, life(before));
+          listener_.step(told, now_);
+        }
       }
       begin(id);
       return CourseKind::kAlloc;
@@ -126,21 +152,33 @@ class Timeline::CourseWalk {
     now_.requested_bytes -= std::min(now_.requested_bytes, ended.requested_bytes);
   }
 
-  void change_segment(std::size_t change, const Event& event) {
-    std::uint64_t& reserved = now_.reserved_bytes;
+  /// False: nothing came or went.
+  bool change_segment(std::size_t change, const Event& event, CourseStep& told) {
     const std::uint64_t end = event.address + event.size_bytes;
+    const std::int32_t plain = timeline_.segments_.plain_of_change(change);
     bool comes = false;
     bool goes = false;
-    if (timeline_.segments_.plain_of_change(change) >= 0) {
+    if (plain >= 0) {
       comes = event.action == Action::kSegmentAlloc;
       goes = !comes;
+      told.home = timeline_.segments_.plain()[static_cast<std::size_t>(plain)].home;
     } else if (event.action == Action::kSegmentMap) {
       comes = map_range(mapped_, event.address, end);
     } else if (event.action == Action::kSegmentUnmap) {
       goes = unmap_range(mapped_, event.address, end);
     }
-    if (comes) reserved += event.size_bytes;
-    if (goes) reserved -= std::min(reserved, event.size_bytes);
+    if (!comes && !goes) return false;
+    std::uint64_t& reserved = now_.reserved_bytes;
+    reserved =
+        comes ? reserved + event.size_bytes : reserved - std::min(reserved, event.size_bytes);
+    const Area* const area = plain < 0 ? timeline_.segments_.area_at(event.address) : nullptr;
+    if (area != nullptr) told.home = area->owner_before(told.event + 1).home;
+    if (told.home.pool == kUnknownPool) told.home.pool = kDefaultPool;
+    told.kind = CourseKind::kDevice;
+    told.address = event.address;
+    told.size_bytes = event.size_bytes;
+    told.comes = comes;
+    return true;
   }
 
   const Timeline& timeline_;

@@ -43,7 +43,9 @@ class TraceHistory::CourseWalk {
   CourseWalk(const TraceHistory& history, CourseListener& listener)
       : history_(history)
       , listener_(listener)
-      , heap_(history.new_heap()) {}
+      , heap_(history.new_heap()) {
+    heap_.listen([this](const Record& record) { note(record); });
+  }
 
   void begin(std::uint64_t first) {
     next_ = first;
@@ -64,34 +66,66 @@ class TraceHistory::CourseWalk {
   void take(const Record& record) {
     const auto event = static_cast<EventIndex>(next_++);
     if (record.device != static_cast<std::uint8_t>(history_.device_)) return;
+    const std::uint64_t contradictions = heap_.contradictions();
+    completed_ = record;
     heap_.apply(record);
     look(event);
     if (record.kind == RecordKind::kMark) return tell_mark(record, event);
     const auto kind = kind_of(record.kind);
-    if (kind && is_known_) listener_.step(step_of(record, *kind, event), levels_of(heap_.levels()));
+    const bool was_taken = heap_.contradictions() == contradictions;
+    if (kind && is_known_ && was_taken) {
+      listener_.step(step_of(completed_, *kind, event), levels_of(heap_.levels()));
+    }
   }
 
  private:
   [[nodiscard]] const trace::Header& header() const { return history_.reader_->header(); }
+
+  // A record of PyTorch's own allocator is completed on the way, and others are derived from it.
+  void note(const Record& record) {
+    if (record.kind == completed_.kind) completed_ = record;
+  }
 
   // Whether the heap has become known, or is known no more.
   void look(EventIndex event) {
     if (heap_.is_known() == is_known_) return;
     is_known_ = heap_.is_known();
     if (is_known_) {
-      listener_.begin(event, levels_of(heap_.levels()));
+      listener_.begin(
+          event, levels_of(heap_.levels()), [this] { return heap_.state(history_.names_); });
     } else {
       listener_.lose(event, false);
     }
   }
 
   [[nodiscard]] CourseStep step_of(const Record& record, CourseKind kind, EventIndex event) const {
-    CourseStep step{event, kind, 0, kNoStack, 0, record.thread};
-    if (kind != CourseKind::kAlloc && kind != CourseKind::kFailure) return step;
-    step.requested_bytes = record.other;
+    CourseStep step;
+    step.event = event;
+    step.kind = kind;
+    step.thread = record.thread;
+    if (kind != CourseKind::kFailure) {
+      step.address = record.address;
+      step.size_bytes = record.size;
+    }
+    if (kind == CourseKind::kFree || kind == CourseKind::kComplete) return step;
     step.stack = history_.names_.stack(record.stack);
+    if (kind == CourseKind::kDevice) {
+      step.comes =
+          record.kind == RecordKind::kSegmentAlloc || record.kind == RecordKind::kSegmentMap;
+      step.home = home_of(record);
+      return step;
+    }
+    step.requested_bytes = record.other;
     step.stream = history_.names_.stream(record.stream);
     return step;
+  }
+
+  [[nodiscard]] Home home_of(const Record& record) const {
+    const bool is_large = (record.flags & trace::kFlagLarge) != 0;
+    return {history_.names_.pool(record.pool),
+            is_large ? SizeClass::kLarge : SizeClass::kSmall,
+            record.kind == RecordKind::kSegmentMap || record.kind == RecordKind::kSegmentUnmap,
+            history_.names_.stream(record.stream)};
   }
 
   void tell_mark(const Record& record, EventIndex event) {
@@ -110,6 +144,7 @@ class TraceHistory::CourseWalk {
   const TraceHistory& history_;
   CourseListener& listener_;
   RecordedHeap heap_;
+  Record completed_;        // what the heap made of the last record
   std::uint64_t next_ = 0;  // the record that comes
   bool is_known_ = false;
 };

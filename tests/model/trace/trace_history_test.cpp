@@ -47,9 +47,7 @@ class Opened {
     return signals;
   }
   [[nodiscard]] Result<analysis::Analysis> analyzed(const analysis::Options& options) {
-    analysis::Histories histories;
-    histories.push_back(std::move(*history_));
-    return analysis::analyze(recording, histories, options);
+    return analysis::analyze(recording, analysis::Histories{history_->get()}, options);
   }
 
   Recording recording;

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/servability/free_runs.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace fragscope::servability {
+
+void FreeRuns::begin(const model::HeapState& state, bool pending_is_free) {
+  segments_.clear();
+  runs_.clear();
+  for (const model::HeapSegment& segment : state.segments) {
+    const Range range{segment.address, segment.address + segment.size_bytes};
+    const SegmentRange& held = segments_[range.begin] = {range, segment.home};
+    model::for_each_free_run(state,
+                             segment,
+                             pending_is_free,
+                             [&](std::uint64_t begin, std::uint64_t end, std::uint32_t /*slack*/) {
+                               add_run(held, {begin, end});
+                             });
+  }
+}
+
+FreeRuns::Segments::const_iterator FreeRuns::segment_at(std::uint64_t address) const {
+  const auto behind = segments_.upper_bound(address);
+  if (behind == segments_.begin()) return segments_.end();
+  const auto found = std::prev(behind);
+  return address < found->second.range.end ? found : segments_.end();
+}
+
+void FreeRuns::add_run(const SegmentRange& segment, Range run) {
+  runs_[run.begin] = run.end;
+  listener_->run_comes(segment, run);
+}
+
+void FreeRuns::add_segment(Range range, const model::Home& home) {
+  if (range.begin >= range.end) return;
+  const auto behind = segments_.lower_bound(range.begin);
+  const bool overlaps_behind = behind != segments_.end() && behind->first < range.end;
+  if (overlaps_behind || segment_at(range.begin) != segments_.end()) return;
+
+  SegmentRange grown{range, home};
+  const auto is_same = [&home](const SegmentRange& other) {
+    return home.expandable && other.home == home;
+  };
+  if (behind != segments_.end() && behind->first == range.end && is_same(behind->second)) {
+    grown.range.end = behind->second.range.end;
+    segments_.erase(behind);
+  }
+  const auto front = segments_.lower_bound(range.begin);
+  if (front != segments_.begin()) {
+    const auto before = std::prev(front);
+    if (before->second.range.end == range.begin && is_same(before->second)) {
+      grown.range.begin = before->first;
+    }
+  }
+  SegmentRange& held = segments_[grown.range.begin];
+  held = grown;
+  give_within(held, range);
+}
+
+void FreeRuns::remove_segment(Range range) {
+  const auto found = segment_at(range.begin);
+  if (found == segments_.end() || found->second.range.end < range.end) return;
+  take(range);
+  const SegmentRange whole = found->second;
+  segments_.erase(found);
+  if (whole.range.begin < range.begin) {
+    segments_[whole.range.begin] = {{whole.range.begin, range.begin}, whole.home};
+  }
+  if (range.end < whole.range.end) {
+    segments_[range.end] = {{range.end, whole.range.end}, whole.home};
+  }
+}
+
+void FreeRuns::take(Range range) {
+  auto at = runs_.upper_bound(range.begin);
+  if (at != runs_.begin() && std::prev(at)->second > range.begin) --at;
+  while (at != runs_.end() && at->first < range.end) {
+    const Range run{at->first, at->second};
+    const SegmentRange& segment = segment_at(run.begin)->second;
+    listener_->run_goes(segment, run);
+    runs_.erase(at);
+    if (run.begin < range.begin) add_run(segment, {run.begin, range.begin});
+    if (range.end < run.end) add_run(segment, {range.end, run.end});
+    at = runs_.lower_bound(run.end);
+  }
+}
+
+void FreeRuns::give(Range range) {
+  while (range.begin < range.end) {
+    const auto found = segment_at(range.begin);
+    if (found == segments_.end()) {
+      const auto next = segments_.upper_bound(range.begin);
+      if (next == segments_.end()) return;
+      range.begin = next->first;
+      continue;
+    }
+    const std::uint64_t end = std::min(range.end, found->second.range.end);
+    give_within(found->second, {range.begin, end});
+    range.begin = end;
+  }
+}
+
+/// `range` lies inside the segment. Every run that it touches becomes part of it.
+void FreeRuns::give_within(const SegmentRange& segment, Range range) {
+  auto at = runs_.upper_bound(range.begin);
+  if (at != runs_.begin()) {
+    const auto before = std::prev(at);
+    if (before->second >= range.begin && before->first >= segment.range.begin) at = before;
+  }
+  while (at != runs_.end() && at->first <= range.end && at->second <= segment.range.end) {
+    const Range run{at->first, at->second};
+    listener_->run_goes(segment, run);
+    range = {std::min(range.begin, run.begin), std::max(range.end, run.end)};
+    at = runs_.erase(at);
+  }
+  add_run(segment, range);
+}
+
+}  // namespace fragscope::servability

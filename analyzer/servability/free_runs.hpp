@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The free runs of one device's heap while events change it: maximal ranges of free bytes inside
+// one segment. Follows ranges of addresses alone, so splits and merges of holes need not be told.
+// Used by `OfferWalk`, which keeps one that counts pending blocks as used and one that counts them
+// as free. Not thread-safe.
+#pragma once
+
+#include "analyzer/model/heap_state.hpp"
+
+#include <absl/container/btree_map.h>
+
+#include <cstdint>
+
+namespace fragscope::servability {
+
+/// [begin, end), in bytes.
+struct Range {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  [[nodiscard]] std::uint64_t size_bytes() const { return end - begin; }
+};
+
+/// A plain segment, or a mapped range of an expandable one.
+struct SegmentRange {
+  Range range;
+  model::Home home;
+};
+
+/// Told of each run as it comes and goes. A run that grows goes first and then comes again.
+class RunListener {
+ public:
+  RunListener() = default;
+  RunListener(const RunListener&) = delete;
+  RunListener& operator=(const RunListener&) = delete;
+  virtual ~RunListener() = default;
+
+  virtual void run_comes(const SegmentRange& segment, Range run) = 0;
+  virtual void run_goes(const SegmentRange& segment, Range run) = 0;
+};
+
+/// Bytes outside every segment, bytes taken twice and bytes freed twice are passed over, so that a
+/// damaged recording does no harm. Cost of a change: a few look-ups in ordered maps of the segments
+/// and the runs.
+class FreeRuns {
+ public:
+  /// `listener` must outlive this.
+  explicit FreeRuns(RunListener& listener)
+      : listener_(&listener) {}
+
+  /// Begins again with this heap. Tells the listener of its runs, but not that earlier ones go.
+  void begin(const model::HeapState& state, bool pending_is_free);
+
+  /// A segment, or pages, all free. Pages next to others of their home are one range with them.
+  void add_segment(Range range, const model::Home& home);
+  void remove_segment(Range range);
+  /// The bytes are used from now on.
+  void take(Range range);
+  /// The bytes are free from now on.
+  void give(Range range);
+
+  /// Ordered by address.
+  template <class Use>
+  void for_each_segment(Use use) const {
+    for (const auto& [begin, segment] : segments_)
+      use(segment);
+  }
+  /// Those inside `range`, by address.
+  template <class Use>
+  void for_each_run(const Range& range, Use use) const {
+    for (auto at = runs_.lower_bound(range.begin); at != runs_.end() && at->first < range.end; ++at)
+      use(Range{at->first, at->second});
+  }
+
+ private:
+  using Segments = absl::btree_map<std::uint64_t, SegmentRange>;  // by begin
+  using Runs = absl::btree_map<std::uint64_t, std::uint64_t>;     // begin, end
+
+  [[nodiscard]] Segments::const_iterator segment_at(std::uint64_t address) const;
+  void add_run(const SegmentRange& segment, Range run);
+  void give_within(const SegmentRange& segment, Range range);
+
+  RunListener* listener_;
+  Segments segments_;
+  Runs runs_;
+};
+
+}  // namespace fragscope::servability

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/servability/heap_offer.hpp"
+
+#include "analyzer/verdict/layout/address_layout.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace fragscope::servability {
+
+using model::CourseKind;
+using model::Home;
+
+namespace {
+
+std::uint64_t minus(std::uint64_t left, std::uint64_t right) {
+  return left > right ? left - right : 0;
+}
+
+}  // namespace
+
+void HomeRuns::remove(std::uint64_t bytes) {
+  const auto found = lengths_.find(bytes);
+  if (found == lengths_.end()) return;
+  if (--found->second == 0) lengths_.erase(found);
+  free_bytes_ -= bytes;
+}
+
+std::uint64_t HomeRuns::best_fit(std::uint64_t bytes) const {
+  const auto found = lengths_.lower_bound(bytes);
+  return found == lengths_.end() ? 0 : found->first;
+}
+
+void RunBooks::clear() {
+  homes_.clear();
+  changed_.clear();
+  releasable_bytes_ = 0;
+}
+
+std::uint64_t RunBooks::releasable_of(const SegmentRange& segment, Range run) const {
+  if (segment.home.pool != model::kDefaultPool) return 0;
+  if (!segment.home.expandable) {
+    return run.size_bytes() == segment.range.size_bytes() ? run.size_bytes() : 0;
+  }
+  const std::uint64_t page = policy::page_size(segment.home.size_class, *rules_);
+  const std::uint64_t begin = segment.range.begin;
+  const std::uint64_t first = policy::round_up(run.begin - begin, page);
+  return minus((run.end - begin) / page * page, first);
+}
+
+HomeRuns& RunBooks::change(const Home& home) {
+  if (changed_.empty() || changed_.back() != home) {
+    if (std::ranges::find(changed_, home) == changed_.end()) changed_.push_back(home);
+  }
+  return homes_[home];
+}
+
+void RunBooks::run_comes(const SegmentRange& segment, Range run) {
+  change(segment.home).add(run.size_bytes());
+  releasable_bytes_ += releasable_of(segment, run);
+}
+
+void RunBooks::run_goes(const SegmentRange& segment, Range run) {
+  change(segment.home).remove(run.size_bytes());
+  releasable_bytes_ = minus(releasable_bytes_, releasable_of(segment, run));
+}
+
+const HomeRuns* RunBooks::find(const Home& home) const {
+  const auto found = homes_.find(home);
+  return found == homes_.end() ? nullptr : &found->second;
+}
+
+HeapOffer::HeapOffer(const policy::SizeRules& rules)
+    : rules_(&rules)
+    , books_(rules)
+    , waited_books_(rules)
+    , runs_(books_)
+    , waited_runs_(waited_books_) {}
+
+void HeapOffer::begin(const model::HeapState& state, const model::CourseLevels& levels) {
+  books_.clear();
+  waited_books_.clear();
+  runs_.begin(state, false);
+  waited_runs_.begin(state, true);
+  starts_.clear();
+  for (const model::ExpandableStart& each : state.expandable_starts) {
+    const auto [known, is_new] = starts_.try_emplace(each.home, each.address);
+    if (!is_new) known->second = std::min(known->second, each.address);
+  }
+  reserved_bytes_ = levels.reserved_bytes;
+}
+
+void HeapOffer::step(const model::CourseStep& step, const model::CourseLevels& levels) {
+  reserved_bytes_ = levels.reserved_bytes;
+  const Range range{step.address, step.address + step.size_bytes};
+  switch (step.kind) {
+    case CourseKind::kAlloc:
+      runs_.take(range);
+      waited_runs_.take(range);
+      return;
+    case CourseKind::kFree:
+      waited_runs_.give(range);
+      return;
+    case CourseKind::kComplete:
+      runs_.give(range);
+      waited_runs_.give(range);
+      return;
+    case CourseKind::kFailure:
+      return;
+    case CourseKind::kDevice:
+      break;
+  }
+  for (FreeRuns* runs : std::array{&runs_, &waited_runs_}) {
+    if (step.comes) {
+      runs->add_segment(range, step.home);
+    } else {
+      runs->remove_segment(range);
+    }
+  }
+  if (!step.comes || !step.home.expandable) return;
+  const auto [known, is_new] = starts_.try_emplace(step.home, step.address);
+  if (!is_new) known->second = std::min(known->second, step.address);
+}
+
+/// Expandable segments serve only while the option is on.
+template <class Use>
+void HeapOffer::for_each_home_of(const RunBooks& books, const Request& request, Use use) const {
+  for (const bool expandable : {false, true}) {
+    if (expandable && !rules_->expandable_segments) continue;
+    const HomeRuns* const runs = books.find(request.home(expandable));
+    if (runs != nullptr) use(*runs);
+  }
+}
+
+bool HeapOffer::has_hole(const Request& request) const {
+  bool has = false;
+  for_each_home_of(books_, request, [&](const HomeRuns& runs) {
+    const std::uint64_t found = runs.best_fit(request.size_bytes);
+    // A longer one is forbidden where the shortest is.
+    has |= found > 0 && policy::oversize_rules_admit(found, request.size_bytes, *rules_);
+  });
+  return has;
+}
+
+/// What the driver must give once pending frees are waited for and the cache went back.
+std::uint64_t HeapOffer::need_of(const Request& request) const {
+  if (!rules_->expandable_segments) return policy::device_allocation(request.size_bytes, *rules_);
+  const Home home = request.home(true);
+  verdict::AddressLayout layout(policy::page_size(request.size_class(), *rules_));
+  const bool gives_back = home.pool == model::kDefaultPool;
+  std::uint64_t end = 0;
+  waited_runs_.for_each_segment([&](const SegmentRange& segment) {
+    if (segment.home != home) return;
+    const Range& range = segment.range;
+    const auto start = starts_.find(home);
+    if (end == 0) end = start == starts_.end() ? range.begin : std::min(start->second, range.begin);
+    layout.add_unmapped(range.begin - end);
+    end = range.end;
+    std::uint64_t at = 0;  // counted from the range's start, which is a page border
+    waited_runs_.for_each_run(range, [&](const Range& run) {
+      layout.add_used(run.begin - range.begin - at);
+      at = run.end - range.begin;
+      if (gives_back) {
+        layout.add_released(run.begin - range.begin, at);
+      } else {
+        layout.add_free(run.begin - range.begin, at);
+      }
+    });
+    layout.add_used(range.size_bytes() - at);
+  });
+  layout.add_unmapped(verdict::kEndlessSpace);
+  return layout.pages_to_map(request.size_bytes);
+}
+
+std::uint64_t HeapOffer::driver_bytes(const DriverRoom& room) const {
+  const std::uint64_t releasable = waited_books_.releasable_bytes();
+  const std::uint64_t give = room.free_with(reserved_bytes_) + releasable;
+  if (!room.limit_bytes) return give;
+  return std::min(give, minus(*room.limit_bytes, minus(reserved_bytes_, releasable)));
+}
+
+bool HeapOffer::driver_gives(const Request& request, const DriverRoom& room) const {
+  const std::uint64_t releasable = waited_books_.releasable_bytes();
+  const std::uint64_t asked = policy::device_allocation(request.size_bytes, *rules_);
+  // The limit is checked against the device allocation, even for an expandable request.
+  if (room.limit_bytes && minus(reserved_bytes_, releasable) + asked > *room.limit_bytes) {
+    return false;
+  }
+  const std::uint64_t give = room.free_with(reserved_bytes_) + releasable;
+  if (!rules_->expandable_segments) return asked <= give;
+  // Most often it is clear without a look at the address space.
+  const std::uint64_t page = policy::page_size(request.size_class(), *rules_);
+  if (policy::round_up(request.size_bytes, page) <= give) return true;
+  std::uint64_t free = 0;
+  for_each_home_of(
+      waited_books_, request, [&free](const HomeRuns& runs) { free += runs.free_bytes(); });
+  if (give + free < request.size_bytes) return false;
+  return need_of(request) <= give;
+}
+
+Server HeapOffer::server_of(const Request& request, const DriverRoom& room) const {
+  if (has_hole(request)) return Server::kHole;
+  return driver_gives(request, room) ? Server::kDriver : Server::kNobody;
+}
+
+std::uint64_t HeapOffer::largest_run_bytes(const Request& request) const {
+  std::uint64_t largest = 0;
+  for_each_home_of(books_, request, [&largest](const HomeRuns& runs) {
+    largest = std::max(largest, runs.largest_bytes());
+  });
+  return largest;
+}
+
+std::uint64_t HeapOffer::free_bytes(const Request& request) const {
+  std::uint64_t bytes = 0;
+  for_each_home_of(books_, request, [&bytes](const HomeRuns& runs) { bytes += runs.free_bytes(); });
+  return bytes;
+}
+
+std::uint64_t HeapOffer::largest_served_bytes(const Request& request,
+                                              const DriverRoom& room) const {
+  const std::uint64_t give = driver_bytes(room);
+  const bool is_small = request.size_class() == policy::SizeClass::kSmall;
+  const std::uint64_t unit = rules_->expandable_segments
+                                 ? policy::page_size(request.size_class(), *rules_)
+                                 : policy::kSmallBuffer;
+  std::uint64_t served = give / unit * unit;
+  if (is_small) served = std::min<std::uint64_t>(served, policy::kSmallSize);
+  const bool is_of_class = policy::size_class(served) == request.size_class() && served > 0;
+  const bool is_given =
+      rules_->expandable_segments || policy::device_allocation(served, *rules_) <= give;
+  return std::max(largest_run_bytes(request), is_of_class && is_given ? served : 0);
+}
+
+}  // namespace fragscope::servability
