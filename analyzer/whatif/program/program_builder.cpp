@@ -20,6 +20,22 @@ bool extends_hole(const policy::ImageSegment& segment, const model::HeapBlock& h
   return !last.is_allocated && last.address + last.size == hole.address;
 }
 
+/// How much was reserved follows from the device's memory; where that is only taken to be so and so
+/// much, address spaces would reach into what lies behind them.
+void keep_apart(std::vector<policy::ImageSegment>& segments) {
+  std::vector<policy::ImageSegment*> by_address;
+  by_address.reserve(segments.size());
+  for (policy::ImageSegment& segment : segments)
+    by_address.push_back(&segment);
+  std::ranges::sort(by_address, {}, &policy::ImageSegment::address);
+  policy::Address behind = ~policy::Address{0};
+  for (auto segment = by_address.rbegin(); segment != by_address.rend(); ++segment) {
+    if ((*segment)->page_size > 0)
+      (*segment)->size = std::min((*segment)->size, behind - (*segment)->address);
+    behind = (*segment)->address;
+  }
+}
+
 /// The start of the address space that the range lies in: the last that begins at it or before it.
 policy::Address base_of(const model::HeapState& heap, const model::HeapSegment& range) {
   policy::Address base = range.address;
@@ -60,6 +76,7 @@ void ProgramBuilder::begin_with(const model::HeapState& heap,
       if (is_pending) pending.emplace_back(block.address, slot);
     }
   }
+  keep_apart(program_.start.segments);
   for (const auto& [address, slot] : pending) {
     Op& use = add(OpKind::kRecordStream);
     use.slot = slot;
@@ -111,12 +128,11 @@ std::uint32_t ProgramBuilder::take_slot() {
 }
 
 std::uint16_t ProgramBuilder::pool_index(policy::PoolId pool) {
-  const auto found = std::ranges::find(program_.pools, pool);
-  if (found != program_.pools.end()) {
-    return static_cast<std::uint16_t>(found - program_.pools.begin());
-  }
-  program_.pools.push_back(pool);
-  return static_cast<std::uint16_t>(program_.pools.size() - 1);
+  if (pool == policy::PoolId{}) return 0;
+  const auto next = static_cast<std::uint16_t>(program_.pools.size());
+  const auto [found, is_new] = pools_.try_emplace(pool, next);
+  if (is_new) program_.pools.push_back(pool);
+  return found->second;
 }
 
 std::uint32_t ProgramBuilder::stream_index(policy::StreamId stream) {

@@ -99,6 +99,7 @@ class ProgramBuilder {
   absl::flat_hash_map<policy::Address, Known> known_;
   std::vector<std::uint32_t> spare_slots_;
   absl::flat_hash_map<policy::StreamId, std::uint32_t> streams_;
+  absl::flat_hash_map<policy::PoolId, std::uint16_t> pools_;  // but the default one
   /// Completed since the last op. What a release of the cache waited for must not be free for the
   /// request that made it necessary: those come after it.
   std::vector<std::uint32_t> completed_slots_;
