@@ -147,6 +147,7 @@ std::size_t ProgramBuilder::request(std::uint64_t bytes, const Home& home, bool 
   end_free(false);
   // A refused request has waited for all that was pending before it gave up; where that began is
   // not always known.
+  if (tells_retries_ && !is_in_miss_) add_completions(late_slots_);
   if (!failed || is_in_miss_) add_completions(completed_slots_);
   note_kind_of_segments(home.pool);
   give_group_to_next_op(true);
@@ -272,7 +273,9 @@ void ProgramBuilder::device_call(DeviceCall::Kind kind,
 
 void ProgramBuilder::retry() {
   end_free(false);
-  // What was complete before was so for the first attempt already.
+  // What was complete before was so for the first attempt already, which gives back without
+  // waiting.
+  add_completions(late_slots_);
   add_completions(completed_slots_);
   for (DeviceCall& call : group_)
     call.is_first_try = true;
