@@ -20,8 +20,13 @@ int complain(const Error& error) {
   return kFailed;
 }
 
+int printed(int code) {
+  if (std::fflush(stdout) == 0) return code;
+  return complain(system_error("standard output", "cannot be written"));
+}
+
 int finish(const Result<int>& done, const std::string& file) {
-  if (done) return std::fflush(stdout) == 0 ? *done : kFailed;
+  if (done) return printed(*done);
   Error error = done.error();
   if (error.code != ErrorCode::kUsage && error.source.empty()) error.source = file;
   return complain(error);

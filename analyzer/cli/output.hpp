@@ -17,6 +17,10 @@ inline constexpr int kFailed = 1;
 /// Prints the error as one line on standard error; gives the exit code.
 int complain(const Error& error);
 
+/// The end of a command: `code` once all that was printed has been taken, or one line that says why
+/// not.
+[[nodiscard]] int printed(int code);
+
 /// The end of a command about one file: its own code once all is printed, or the complaint. What is
 /// not about the command line names the file.
 int finish(const Result<int>& done, const std::string& file);

@@ -6,6 +6,7 @@
 #include "analyzer/whatif/program/program_of_log.hpp"
 #include "analyzer/whatif/recorded/settle.hpp"
 
+#include <algorithm>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -39,9 +40,24 @@ Result<ProgramFile> read_program(const std::string& path, std::optional<std::int
   if (!source) return tl::unexpected<Error>(source.error());
   const auto bytes = std::as_bytes(source->bytes());
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (const auto log = whatif::request_log(text)) return of_log(text, *log);
+  if (const auto log = whatif::request_log(text)) {
+    if (!device) return of_log(text, *log);
+    return failure(ErrorCode::kUsage, "--device: a log of requests does not name devices");
+  }
   const auto file = HistoryFile::read(std::move(*source), path, device, Needs::kHistory);
-  return file ? of_history(**file) : tl::unexpected<Error>(file.error());
+  if (file) return of_history(**file);
+  Error error = file.error();
+  const bool is_something_else = error.code == ErrorCode::kForeign && error.byte_offset == 0U;
+  if (is_something_else) error.message += ", or the log of requests that RMM or STAlloc writes";
+  return tl::unexpected<Error>(std::move(error));
+}
+
+std::vector<std::string> each_once(const std::vector<std::string>& texts) {
+  std::vector<std::string> kept;
+  for (const std::string& text : texts) {
+    if (std::ranges::find(kept, text) == kept.end()) kept.push_back(text);
+  }
+  return kept;
 }
 
 }  // namespace fragscope::cli

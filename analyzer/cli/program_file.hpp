@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace fragscope::cli {
 
@@ -24,5 +25,8 @@ struct ProgramFile {
 /// An error does not name the file.
 [[nodiscard]] Result<ProgramFile> read_program(const std::string& path,
                                                std::optional<std::int32_t> device);
+
+/// What is said twice counts once, where it is said first.
+[[nodiscard]] std::vector<std::string> each_once(const std::vector<std::string>& texts);
 
 }  // namespace fragscope::cli

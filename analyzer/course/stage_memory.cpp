@@ -89,6 +89,8 @@ struct OpenSpan {
   std::string name;
   StageSource source = StageSource::kNobody;
   std::uint32_t thread = 0;
+  std::uint64_t failures = 0;              // that came in it,
+  std::vector<std::size_t> kept_failures;  // and which of those that are kept
 };
 
 /// Stages that are open, the earliest first. Only the newest is told of events; one that closes
@@ -226,20 +228,31 @@ class StageWalk final : public model::CourseListener {
         closed.source == StageSource::kNobody &&
         closed.span.begin.levels == closed.span.end.levels && closed.span.extremes.most_allocated &&
         allocated(*closed.span.extremes.most_allocated) == allocated(closed.span.end);
-    if (!is_nothing || closed.name == kBefore) groups_.add(closed.group, closed.span);
+    const bool counts = !is_nothing || closed.name == kBefore || closed.failures > 0;
+    if (counts) add(closed, groups_, stages_of_failures_);
   }
 
   /// Of the newest, without an end of its own.
   void end_stage() {
     OpenSpan closed = stages_.close(stages_.all().size() - 1);
     closed.span.end = now_;
-    groups_.add(closed.group, closed.span);
+    add(closed, groups_, stages_of_failures_);
   }
 
   void end_point() {
     OpenSpan closed = points_.close(points_.all().size() - 1);
     closed.span.end = now_;
-    marks_.add(closed.group, closed.span);
+    add(closed, marks_, marks_of_failures_);
+  }
+
+  // Only now is known which group a stage belongs to: what lies behind the last one has its own.
+  static void add(const OpenSpan& closed,
+                  GroupTable& groups,
+                  std::vector<std::size_t>& groups_of_failures) {
+    groups.add(closed.group, closed.span);
+    groups.groups()[closed.group].failures += closed.failures;
+    for (const std::size_t failure : closed.kept_failures)
+      groups_of_failures[failure] = closed.group;
   }
 
   void take_point(const CourseMark& mark) {
@@ -263,23 +276,22 @@ class StageWalk final : public model::CourseListener {
 
   void note_failure(const model::CourseStep& step) {
     ++found_.failure_count;
-    const auto& open = stages_.all();
+    auto& open = stages_.all();
     const auto is_of_thread = [&](const OpenSpan& span) {
       return span.source != StageSource::kNobody && span.thread == step.thread;
     };
     const auto found = std::find_if(open.rbegin(), open.rend(), is_of_thread);
-    const OpenSpan* innermost = found != open.rend() ? &*found
-                                : open.empty()       ? nullptr
-                                                     : &open.back();
-    if (innermost != nullptr) ++groups_.groups()[innermost->group].failures;
-    const OpenSpan* point = points_.is_empty() ? nullptr : &points_.all().back();
-    if (point != nullptr) ++marks_.groups()[point->group].failures;
-    if (found_.failures.size() == kKeptStageFailures) return;
-    found_.failures.push_back({step.event,
-                               step.requested_bytes,
-                               innermost == nullptr ? 0 : innermost->group,
-                               found != open.rend()});
-    points_of_failures_.push_back(point == nullptr ? 0 : point->group);
+    const bool is_kept = found_.failures.size() < kKeptStageFailures;
+    const auto note_in = [&](OpenSpan& span) {
+      ++span.failures;
+      if (is_kept) span.kept_failures.push_back(found_.failures.size());
+    };
+    if (!open.empty()) note_in(found != open.rend() ? *found : open.back());
+    if (!points_.is_empty()) note_in(points_.all().back());
+    if (!is_kept) return;
+    found_.failures.push_back({step.event, step.requested_bytes, 0, found != open.rend()});
+    stages_of_failures_.push_back(0);
+    marks_of_failures_.push_back(0);
   }
 
   // Marks without an end are stages only where the program gives none that have one.
@@ -287,9 +299,9 @@ class StageWalk final : public model::CourseListener {
     const bool are_points = !has_program_stages_ && found_.point_count > 0;
     found_.has_stages = has_program_stages_ || has_annotations_ || are_points;
     std::vector<StageGroup>& chosen = are_points ? marks_.groups() : groups_.groups();
+    for (std::size_t i = 0; i < found_.failures.size(); ++i)
+      found_.failures[i].group = (are_points ? marks_of_failures_ : stages_of_failures_)[i];
     if (are_points) {
-      for (std::size_t i = 0; i < found_.failures.size(); ++i)
-        found_.failures[i].group = points_of_failures_[i];
       found_.points.clear();
       for (StageGroup& group : groups_.groups())
         if (group.source == StageSource::kAnnotation) chosen.push_back(std::move(group));
@@ -318,8 +330,9 @@ class StageWalk final : public model::CourseListener {
   GroupTable groups_;
   GroupTable marks_;
   OpenSpans stages_;
-  OpenSpans points_;  // at most one: from a mark to the next
-  std::vector<std::size_t> points_of_failures_;
+  OpenSpans points_;                             // at most one: from a mark to the next
+  std::vector<std::size_t> stages_of_failures_;  // the group of each that is kept, in groups_
+  std::vector<std::size_t> marks_of_failures_;   // and in marks_
   Moment now_;
   bool is_known_ = false;
   bool has_begun_ = false;

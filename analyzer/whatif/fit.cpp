@@ -4,6 +4,7 @@
 #include "analyzer/whatif/side_by_side.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -75,6 +76,21 @@ std::uint64_t whole_steps(std::uint64_t bytes) {
   return policy::round_up(bytes, kFitStep);
 }
 
+/// From this size on a device refuses nothing, and a run is the same on all of them: it has what
+/// the program holds where nothing is refused, and whatever share of it the options allow is as
+/// much.
+std::uint64_t enough_for(const Variant& variant, std::uint64_t held) {
+  const policy::AllocatorConf& conf = variant.options.conf;
+  double share = std::min(conf.per_process_memory_fraction, 1.0);
+  // Within a limit, blocks are given back before it is reached.
+  if (share < 1 && conf.garbage_collection_threshold > 0)
+    share *= conf.garbage_collection_threshold;
+  if (share >= 1) return whole_steps(held + variant.outside_bytes);
+  const double enough = std::ceil(static_cast<double>(held) / share) + 1;  // Against rounding.
+  if (!(enough < static_cast<double>(kEnough))) return kEnough;
+  return whole_steps(std::max(held + variant.outside_bytes, static_cast<std::uint64_t>(enough)));
+}
+
 }  // namespace
 
 const std::vector<std::string>& settings_worth_trying() {
@@ -91,13 +107,14 @@ const std::vector<std::string>& settings_worth_trying() {
 }
 
 std::optional<Fit> find_fit(const Program& program, const Variant& variant) {
+  if (variant.outside_bytes >= kEnough) return std::nullopt;
   Sizes sizes(program, variant);
   // Where the driver refuses nothing, a run is the same on every device: from the most that it
   // holds on, no size has to be tried.
   const Outcome free_run = sizes.on(kEnough);
   if (free_run.first_failure) return std::nullopt;
   const std::uint64_t outside = variant.outside_bytes;
-  const std::uint64_t top = whole_steps(free_run.peak_reserved_bytes + outside);
+  const std::uint64_t top = enough_for(variant, free_run.peak_reserved_bytes);
   const std::uint64_t least =
       whole_steps(std::max(free_run.peak_allocated_bytes, held_at_start(program)) + outside);
 
@@ -107,7 +124,7 @@ std::optional<Fit> find_fit(const Program& program, const Variant& variant) {
     border = bisect(sizes, failure, top);
 
   Fit fit;
-  for (std::uint64_t i = 1; i <= kIslandSteps && border - i * kFitStep >= least; ++i) {
+  for (std::uint64_t i = 1; i <= kIslandSteps && border >= least + i * kFitStep; ++i) {
     if (sizes.fits(border - i * kFitStep)) fit.islands.push_back(border - i * kFitStep);
   }
   fit.outcome = sizes.on(border);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/whatif/replay.hpp"
 
+#include <absl/container/flat_hash_set.h>
+
 #include <utility>
 
 namespace fragscope::whatif {
@@ -43,14 +45,15 @@ Replay::Replay(const Program& program,
 void Replay::begin() {
   if (settings_.limit_bytes) policy_.set_limit(settings_.limit_bytes);
   std::size_t next = 0;
+  absl::flat_hash_set<policy::PoolId> there;
   for (const policy::ImageSegment& segment : program_.start.segments) {
     for (const policy::ImageBlock& block : segment.blocks) {
       if (block.is_allocated) addresses_[program_.start_slots[next++]] = block.address;
     }
-    for (std::size_t i = 0; i < program_.pools.size(); ++i) {
-      if (program_.pools[i] == segment.pool && i > 0) pool_is_known_[i] = true;
-    }
+    there.insert(segment.pool);
   }
+  for (std::size_t i = 1; i < program_.pools.size(); ++i)
+    pool_is_known_[i] = there.contains(program_.pools[i]);
 }
 
 void Replay::apply_settings(const std::string& text) {

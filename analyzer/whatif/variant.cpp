@@ -152,7 +152,9 @@ Variant recorded_variant_on(const Program& program, std::uint64_t device_bytes) 
 std::optional<Variant> recorded_variant(const Program& program) {
   const std::uint64_t bytes =
       program.device_bytes > 0 ? program.device_bytes : program.available_bytes.value_or(0);
-  if (bytes == 0) return std::nullopt;
+  // What a share comes to follows from the whole device alone, not from what of it was there.
+  const bool is_share = program.conf.per_process_memory_fraction < 1;
+  if (bytes == 0 || (is_share && program.device_bytes == 0)) return std::nullopt;
   Variant variant = recorded_variant_on(program, bytes);
   if (program.device_bytes > 0) variant.outside_bytes = program.outside_bytes.value_or(0);
   return variant;

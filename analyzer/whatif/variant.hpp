@@ -39,7 +39,8 @@ struct Variant {
 };
 
 /// The program's own settings on the device that was recorded, or on one that has as much as was
-/// there for this allocator; none if the recording shows neither.
+/// there for this allocator; none if the recording shows neither, or only the latter where the
+/// settings allow a share of the device.
 [[nodiscard]] std::optional<Variant> recorded_variant(const Program& program);
 /// The same on a device of this size, of which others hold nothing.
 [[nodiscard]] Variant recorded_variant_on(const Program& program, std::uint64_t device_bytes);

@@ -15,7 +15,7 @@ import unittest
 
 import support
 
-_MODULES = ["trace_answers", "recording", "listing", "running"]
+_MODULES = ["trace_answers", "recording", "listing", "running", "wrong_input"]
 
 
 def main():

@@ -127,6 +127,18 @@ TEST(StageMemory, AFailureIsInTheInnermostStageOfItsThread) {
   EXPECT_EQ(group_of(memory, "load").failures, 1U);
 }
 
+TEST(StageMemory, AFailureOutsideOfStagesIsInItsOwnRow) {
+  ToyServer server;
+  server.use(1).begin("a").use(2).end("a").fail(90).begin("b").use(3).end("b").fail(91);
+  const StageMemory memory = find_stages(server.history());
+
+  ASSERT_EQ(memory.failures.size(), 2U);
+  EXPECT_EQ(memory.groups[memory.failures[0].group].name, "between stages");
+  EXPECT_EQ(memory.groups[memory.failures[1].group].name, "after the last stage");
+  EXPECT_EQ(group_of(memory, "between stages").failures, 1U);
+  EXPECT_EQ(group_of(memory, "after the last stage").failures, 1U);
+}
+
 TEST(StageMemory, WithoutMarksThereIsOneStage) {
   ToyServer server;
   server.use(1).fail(2);

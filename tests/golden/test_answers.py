@@ -12,8 +12,8 @@ import sys
 import tempfile
 import unittest
 
-import contract
-from contract import problems
+from contract import analyze as contract
+from contract.analyze import problems
 from torch_answers import TORCH_STATES, TORCH_VERDICTS
 
 ROOT = Path(__file__).resolve().parent.parent.parent

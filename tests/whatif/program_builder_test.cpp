@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -172,6 +173,34 @@ TEST_F(ProgramBuilderTest, AFreeOfNothingIsCounted) {
   free_at_once(kGiB);
   EXPECT_EQ(builder_.unknown_frees(), 1U);
   EXPECT_TRUE(finish().ops.empty());
+}
+
+TEST(ProgramBuilder, AddressSpacesDoNotReachIntoEachOther) {
+  model::HeapState heap;
+  const model::Home home{
+      .pool = model::kDefaultPool, .size_class = model::SizeClass::kLarge, .expandable = true};
+  for (const std::uint64_t address : {64 * kGiB, 128 * kGiB}) {
+    model::HeapSegment& segment = heap.segments.emplace_back();
+    segment.address = address;
+    segment.size_bytes = 20 * kMiB;
+    segment.home = home;
+    segment.first_block = static_cast<std::uint32_t>(heap.blocks.size());
+    segment.block_count = 1;
+    model::HeapBlock& block = heap.blocks.emplace_back();
+    block.address = address;
+    block.size_bytes = 20 * kMiB;
+    block.requested_bytes = 20 * kMiB;
+    block.state = model::BlockState::kLive;
+  }
+  // The device's memory is not known, and what is taken for it is more than lies between them.
+  ProgramBuilder builder;
+  const std::array pools{model::PoolId{}};
+  builder.begin_with(heap, pools, {});
+  const Program program = builder.finish();
+
+  ASSERT_EQ(program.start.segments.size(), 2U);
+  EXPECT_EQ(program.start.segments[0].size, 64 * kGiB);
+  EXPECT_TRUE(is_sound(program.start));
 }
 
 TEST(HeapImage, MustBePossible) {

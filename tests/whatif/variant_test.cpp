@@ -145,5 +145,15 @@ TEST(Variant, WithoutADeviceThereIsNone) {
   EXPECT_TRUE(run(program, *recorded_variant(program)).first_failure);
 }
 
+TEST(Variant, AShareOfADeviceThatIsNotKnownIsNotKnown) {
+  Program program = comb();
+  program.conf.per_process_memory_fraction = 0.5;
+  EXPECT_EQ(run(program, recorded(program)).first_failure->verdict.kind,
+            verdict::VerdictKind::kLimit);
+  program.device_bytes = 0;
+  program.available_bytes = 310 * kMiB;
+  EXPECT_FALSE(recorded_variant(program));
+}
+
 }  // namespace
 }  // namespace fragscope::whatif::test

@@ -80,6 +80,15 @@ TEST_F(VerifyTest, DecidesRandomProgramsAsTheyWereDecided) {
   }
 }
 
+// What the collector gave back before a second try, or without one, was complete before the
+// request.
+TEST_F(VerifyTest, DecidesWhatIsCollectedRightAfterAFreeAsItWasDecided) {
+  for (const std::uint32_t seed : {322U, 718U, 1143U}) {
+    SCOPED_TRACE(seed);
+    EXPECT_EQ(what_differs(recorded(seed, 1500)), "");
+  }
+}
+
 /// "0x2000 L512 P1024 H2048": a heap's blocks by address.
 std::string blocks_of(const model::HeapState& heap) {
   std::string text;

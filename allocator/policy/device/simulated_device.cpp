@@ -5,6 +5,7 @@
 #include "trace/check.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace fragscope::policy {
 
@@ -14,18 +15,41 @@ SimulatedDevice::SimulatedDevice(std::uint64_t total_bytes, Address base, Simula
     , streams_(streams) {}
 
 std::optional<Address> SimulatedDevice::place(std::uint64_t size) {
-  Address at = base_;
+  const auto behind = full_below_.upper_bound(size);
+  Address at = behind == full_below_.begin() ? base_ : std::prev(behind)->second;
   Address hole_end = base_ + kAddressSpace;
-  for (const auto& [start, length] : ranges_) {
+  auto range = ranges_.upper_bound(at);
+  if (range != ranges_.begin()) --range;
+  for (; range != ranges_.end(); ++range) {
+    const auto [start, length] = *range;
     if (start >= at && start - at >= size) {
       hole_end = start;
       break;
     }
     at = std::max(at, round_up(start + length, kRoundLarge));
   }
+  // What is said of a size holds for every larger one.
+  for (auto larger = full_below_.insert_or_assign(size, at).first;
+       larger != full_below_.end() && larger->second <= at;
+       ++larger) {
+    larger->second = at;
+  }
   if (at >= hole_end || hole_end - at < size) return std::nullopt;
   ranges_.emplace(at, size);
   return at;
+}
+
+void SimulatedDevice::forget(Address address) {
+  const auto range = ranges_.find(address);
+  FRAGSCOPE_CHECK(range != ranges_.end());
+  Address begin = base_;
+  if (range != ranges_.begin()) {
+    const auto before = std::prev(range);
+    begin = std::max(begin, round_up(before->first + before->second, kRoundLarge));
+  }
+  ranges_.erase(range);
+  for (auto& [size, full] : full_below_)
+    full = std::min(full, begin);
 }
 
 void SimulatedDevice::fail(Fault kind, std::uint64_t nth, bool onward) {
@@ -54,7 +78,7 @@ std::optional<Address> SimulatedDevice::allocate(std::uint64_t size) {
 }
 
 void SimulatedDevice::free(Address address, std::uint64_t size) {
-  FRAGSCOPE_CHECK(ranges_.erase(address) == 1);
+  forget(address);
   used_bytes_ -= round_up(size, kRoundLarge);
   if (streams_ != nullptr) streams_->wait_for_all();
 }
@@ -77,7 +101,7 @@ void SimulatedDevice::unmap(Address /*address*/, std::uint64_t size) {
 }
 
 void SimulatedDevice::release(Address address, std::uint64_t /*size*/) {
-  FRAGSCOPE_CHECK(ranges_.erase(address) == 1);
+  forget(address);
 }
 
 Capacity SimulatedDevice::capacity() const {

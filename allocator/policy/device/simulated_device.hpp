@@ -91,6 +91,8 @@ class SimulatedDevice final : public DeviceMemory {
   };
 
   [[nodiscard]] std::optional<Address> place(std::uint64_t size);
+  /// The address space of this range is free again.
+  void forget(Address address);
   [[nodiscard]] bool take(Fault kind, std::uint64_t size);
 
   std::uint64_t total_bytes_;
@@ -100,6 +102,9 @@ class SimulatedDevice final : public DeviceMemory {
   std::uint64_t outside_bytes_ = 0;
   std::array<PlannedFault, 2> faults_;
   std::map<Address, std::uint64_t> ranges_;  // segments and reservations
+  /// By size: no range of that size, or a larger one, is free below. So that a search does not
+  /// begin at the lowest address each time.
+  std::map<std::uint64_t, Address> full_below_;
 };
 
 }  // namespace fragscope::policy

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -100,8 +99,7 @@ int run_analyze(const AnalyzeArguments& arguments) {
       code = *done;
     }
   }
-  if (std::fflush(stdout) != 0) return kFailed;
-  return code;
+  return printed(code);
 }
 
 }  // namespace
@@ -113,6 +111,7 @@ void add_analyze_command(CLI::App& app, std::function<int()>& run) {
       "Say why a request failed, from a PyTorch memory snapshot (.pickle, .gz, .zst), a trace or a "
       "ring");
   command->add_option("FILE", arguments->files, "Snapshots, traces, rings; - is standard input")
+      ->check(standard_input_once())
       ->required();
   add_request_options(*command, arguments->request);
   command->add_option(

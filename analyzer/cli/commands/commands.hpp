@@ -6,8 +6,21 @@
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <memory>
+#include <string>
+#include <utility>
 
 namespace fragscope::cli {
+
+/// For options that name files: standard input, "-", can be read once. One for all options of a
+/// command.
+[[nodiscard]] inline CLI::Validator standard_input_once() {
+  return {[was_named = std::make_shared<bool>(false)](const std::string& file) {
+            const bool is_again = file == "-" && std::exchange(*was_named, true);
+            return std::string(is_again ? "standard input can be read once, expected a file" : "");
+          },
+          ""};
+}
 
 /// A recording, a verdict.
 void add_analyze_command(CLI::App& app, std::function<int()>& run);

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -46,7 +45,7 @@ int run_devices(const DevicesArguments& arguments) {
     const report::Paint paint(wants_colour(arguments.color));
     fmt::print("{}", report::devices_text(*inventory, arguments.redact, paint));
   }
-  return std::fflush(stdout) == 0 ? kDone : kFailed;
+  return printed(kDone);
 }
 
 }  // namespace

@@ -427,7 +427,7 @@ int run_dump(const DumpArguments& arguments) {
     error.source = arguments.file;
     return complain(error);
   }
-  return std::fflush(stdout) == 0 ? kDone : kFailed;
+  return printed(kDone);
 }
 
 }  // namespace

@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -139,8 +138,7 @@ int run_explain(const ExplainArguments& arguments) {
     const Result<void> done = explain_file(arguments.files[i], arguments, beside);
     if (!done) code = complain(done.error());
   }
-  if (std::fflush(stdout) != 0) return kFailed;
-  return code;
+  return printed(code);
 }
 
 }  // namespace
@@ -149,7 +147,8 @@ void add_explain_command(CLI::App& app, std::function<int()>& run) {
   auto arguments = std::make_shared<ExplainArguments>();
   CLI::App* command = app.add_subcommand(
       "explain", "Find out-of-memory messages in logs and say what their numbers prove");
-  command->add_option("FILE", arguments->files, "Logs; - is standard input, also without a FILE");
+  command->add_option("FILE", arguments->files, "Logs; - is standard input, also without a FILE")
+      ->check(standard_input_once());
   auto* record =
       command->add_flag("--record",
                         arguments->record,

@@ -38,7 +38,7 @@ Result<std::vector<whatif::Variant>> variants_of(const whatif::Program& program,
   std::vector<whatif::Variant> variants{base};
   std::vector<std::string> confs = whatif::settings_worth_trying();
   confs.insert(confs.end(), arguments.conf.begin(), arguments.conf.end());
-  for (const std::string& conf : confs) {
+  for (const std::string& conf : each_once(confs)) {
     Result<whatif::Variant> variant = whatif::with_options(base, conf);
     if (!variant) return tl::unexpected<Error>(variant.error());
     variants.push_back(std::move(*variant));
@@ -46,9 +46,17 @@ Result<std::vector<whatif::Variant>> variants_of(const whatif::Program& program,
   return variants;
 }
 
+bool asks_for_memory(const whatif::Program& program) {
+  return std::ranges::any_of(
+      program.ops, [](const whatif::Op& op) { return op.kind == whatif::OpKind::kAllocate; });
+}
+
 Result<int> fit_file(const FitArguments& arguments) {
   const Result<ProgramFile> file = read_program(arguments.file, arguments.device);
   if (!file) return tl::unexpected<Error>(file.error());
+  if (!asks_for_memory(file->program)) {
+    return failure(ErrorCode::kContradictory, "expected a request of memory, found none");
+  }
   const auto variants = variants_of(file->program, arguments);
   if (!variants) return tl::unexpected<Error>(variants.error());
   report::FitReport report{file->recording, file->program, file->device, {}, {}, {}};

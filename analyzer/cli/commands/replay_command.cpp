@@ -31,8 +31,8 @@ struct ReplayArguments {
   std::optional<std::int32_t> device;
   bool verify = false;
   std::vector<std::string> conf;
-  std::string memory;
-  std::string limit;
+  std::optional<std::string> memory;
+  std::optional<std::string> limit;
   std::vector<std::string> outside;
   std::vector<std::string> policies;
   bool json = false;
@@ -49,15 +49,16 @@ Error usage(std::string message) {
 }
 
 /// A size option; none where it was not given.
-Result<std::optional<std::uint64_t>> size_of(std::string_view option, const std::string& text) {
-  if (text.empty()) return std::optional<std::uint64_t>{};
-  const Result<std::uint64_t> size = model::parse_bytes(text);
+Result<std::optional<std::uint64_t>> size_of(std::string_view option,
+                                             const std::optional<std::string>& text) {
+  if (!text) return std::optional<std::uint64_t>{};
+  const Result<std::uint64_t> size = model::parse_bytes(*text);
   if (size) return std::optional(*size);
   return tl::unexpected<Error>(usage(fmt::format("{}: {}", option, size.error().message)));
 }
 
-/// "2GiB" or "2GiB@EVENT".
-Result<whatif::OutsideChange> outside_of(const std::string& text) {
+/// "2GiB" or "2GiB@EVENT", of an event that there is.
+Result<whatif::OutsideChange> outside_of(const std::string& text, const whatif::Program& program) {
   whatif::OutsideChange change{model::kBeforeFirst, 0};
   const auto at = text.find('@');
   const Result<std::uint64_t> size = model::parse_bytes(std::string_view(text).substr(0, at));
@@ -67,6 +68,12 @@ Result<whatif::OutsideChange> outside_of(const std::string& text) {
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data() + at + 1, end, change.event);
     is_good = is_good && error == std::errc{} && stop == end && change.event >= 0;
+  }
+  const model::EventIndex last =
+      program.ops.empty() ? model::kBeforeFirst : program.event_of(program.ops.back());
+  if (is_good && change.event > last) {
+    return tl::unexpected<Error>(usage(fmt::format(
+        "--outside {}: expected an event up to {}, the last one that matters", text, last)));
   }
   if (is_good) return change;
   return tl::unexpected<Error>(
@@ -86,37 +93,53 @@ Result<whatif::Variant> base_of(const whatif::Program& program, const ReplayArgu
                    "says it");
   }
   if (!base) base = whatif::recorded_variant_on(program, **memory);
+  const bool is_changed = *memory || *limit || !arguments.outside.empty();
+  if (is_changed && program.has_decisions) base->name = "recorded settings";
   if (*memory) {
-    if (program.has_decisions) base->name = "recorded settings";
     base->device_bytes = **memory;
     base->outside_bytes = 0;
   }
   if (*limit) base->limit_bytes = *limit;
-  for (const std::string& name : arguments.policies) {
-    if (const auto version = policy::torch_version(name)) {
-      base->name = "rules of PyTorch " + name;
-      base->options.version = *version;
-    }
-  }
   for (const std::string& text : arguments.outside) {
-    const Result<whatif::OutsideChange> change = outside_of(text);
+    const Result<whatif::OutsideChange> change = outside_of(text, program);
     if (!change) return tl::unexpected<Error>(change.error());
     base->outside_changes.push_back(*change);
   }
   return *base;
 }
 
+/// `base` under each of PyTorch's rules that are asked for, or as it is.
+std::vector<whatif::Variant> under_rules(const whatif::Variant& base,
+                                         const std::vector<std::string>& policies) {
+  std::vector<whatif::Variant> bases;
+  for (const std::string& name : policies) {
+    const auto version = policy::torch_version(name);
+    if (!version) continue;
+    whatif::Variant& variant = bases.emplace_back(base);
+    variant.name = "rules of PyTorch " + name;
+    variant.options.version = *version;
+  }
+  if (bases.empty()) bases.push_back(base);
+  return bases;
+}
+
 Result<std::vector<whatif::Variant>> variants_of(const whatif::Program& program,
                                                  const ReplayArguments& arguments) {
   const Result<whatif::Variant> base = base_of(program, arguments);
   if (!base) return tl::unexpected<Error>(base.error());
-  std::vector<whatif::Variant> variants{*base};
-  for (const std::string& conf : arguments.conf) {
-    Result<whatif::Variant> variant = whatif::with_options(*base, conf);
-    if (!variant) return tl::unexpected<Error>(variant.error());
-    variants.push_back(std::move(*variant));
+  const std::vector<std::string> policies = each_once(arguments.policies);
+  const std::vector<whatif::Variant> bases = under_rules(*base, policies);
+  std::vector<whatif::Variant> variants;
+  for (const whatif::Variant& rules : bases) {
+    variants.push_back(rules);
+    for (const std::string& conf : each_once(arguments.conf)) {
+      Result<whatif::Variant> variant = whatif::with_options(rules, conf);
+      if (!variant) return tl::unexpected<Error>(variant.error());
+      if (bases.size() > 1) variant->name += ", " + rules.name;
+      variants.push_back(std::move(*variant));
+    }
   }
-  for (const std::string& name : arguments.policies) {
+  for (const std::string& name : policies) {
     if (const auto kind = whatif::arena_kind(name)) {
       variants.push_back(whatif::with_arena(*base, *kind));
     }
@@ -125,13 +148,17 @@ Result<std::vector<whatif::Variant>> variants_of(const whatif::Program& program,
 }
 
 bool asks_for_more(const ReplayArguments& arguments) {
-  return !arguments.conf.empty() || !arguments.memory.empty() || !arguments.limit.empty() ||
+  return !arguments.conf.empty() || arguments.memory || arguments.limit ||
          !arguments.outside.empty() || !arguments.policies.empty();
 }
 
 Result<int> replay_file(const ReplayArguments& arguments) {
   const Result<ProgramFile> file = read_program(arguments.file, arguments.device);
   if (!file) return tl::unexpected<Error>(file.error());
+  if (arguments.verify && !file->program.has_decisions) {
+    return tl::unexpected<Error>(
+        usage("--verify: a log of requests does not hold what the allocator decided"));
+  }
   report::ReplayReport report{file->recording, file->program, file->device, {}, {}, {}};
   const bool tries = !arguments.verify || asks_for_more(arguments);
   Result<std::vector<whatif::Variant>> variants;

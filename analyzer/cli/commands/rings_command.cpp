@@ -127,7 +127,7 @@ int run_rings(const RingsArguments& arguments) {
     for (const trace::RingEntry& ring : *rings)
       print_ring(ring, arguments.redact);
   }
-  return std::fflush(stdout) == 0 ? kDone : kFailed;
+  return printed(kDone);
 }
 
 }  // namespace

@@ -89,12 +89,15 @@ std::string fit_text(const FitReport& report, const std::string& path, const Pai
   for (const std::string& name : report.misfits)
     table.add({left(printable(name)), left("fits no device", Tone::kBad)});
   out += table.text(paint);
+  if (report.fits.empty()) {
+    return out + "\nUnder none of them all requests are served on a device of 8 TiB.\n";
+  }
   out += "\n" + wrapped(
                     "Each size is the least multiple of 2 MiB from which the program, as recorded, "
                     "ran on every larger size that was tried: all of the next 48, and ever coarser "
                     "ones up to the most that it holds where nothing is refused. Others' memory is "
                     "part of it" +
-                        (report.fits.empty() || report.fits.front().variant.outside_bytes == 0
+                        (report.fits.front().variant.outside_bytes == 0
                              ? std::string(" (none was recorded; the CUDA context comes on top).")
                              : ": " + show_bytes(report.fits.front().variant.outside_bytes) + "."),
                     kTextWidth,

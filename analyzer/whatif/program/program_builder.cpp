@@ -20,6 +20,22 @@ bool extends_hole(const policy::ImageSegment& segment, const model::HeapBlock& h
   return !last.is_allocated && last.address + last.size == hole.address;
 }
 
+/// How much was reserved follows from the device's memory; where that is only taken to be so and so
+/// much, address spaces would reach into what lies behind them.
+void keep_apart(std::vector<policy::ImageSegment>& segments) {
+  std::vector<policy::ImageSegment*> by_address;
+  by_address.reserve(segments.size());
+  for (policy::ImageSegment& segment : segments)
+    by_address.push_back(&segment);
+  std::ranges::sort(by_address, {}, &policy::ImageSegment::address);
+  policy::Address behind = ~policy::Address{0};
+  for (auto segment = by_address.rbegin(); segment != by_address.rend(); ++segment) {
+    if ((*segment)->page_size > 0)
+      (*segment)->size = std::min((*segment)->size, behind - (*segment)->address);
+    behind = (*segment)->address;
+  }
+}
+
 /// The start of the address space that the range lies in: the last that begins at it or before it.
 policy::Address base_of(const model::HeapState& heap, const model::HeapSegment& range) {
   policy::Address base = range.address;
@@ -60,6 +76,7 @@ void ProgramBuilder::begin_with(const model::HeapState& heap,
       if (is_pending) pending.emplace_back(block.address, slot);
     }
   }
+  keep_apart(program_.start.segments);
   for (const auto& [address, slot] : pending) {
     Op& use = add(OpKind::kRecordStream);
     use.slot = slot;
@@ -111,12 +128,11 @@ std::uint32_t ProgramBuilder::take_slot() {
 }
 
 std::uint16_t ProgramBuilder::pool_index(policy::PoolId pool) {
-  const auto found = std::ranges::find(program_.pools, pool);
-  if (found != program_.pools.end()) {
-    return static_cast<std::uint16_t>(found - program_.pools.begin());
-  }
-  program_.pools.push_back(pool);
-  return static_cast<std::uint16_t>(program_.pools.size() - 1);
+  if (pool == policy::PoolId{}) return 0;
+  const auto next = static_cast<std::uint16_t>(program_.pools.size());
+  const auto [found, is_new] = pools_.try_emplace(pool, next);
+  if (is_new) program_.pools.push_back(pool);
+  return found->second;
 }
 
 std::uint32_t ProgramBuilder::stream_index(policy::StreamId stream) {
@@ -131,6 +147,7 @@ std::size_t ProgramBuilder::request(std::uint64_t bytes, const Home& home, bool 
   end_free(false);
   // A refused request has waited for all that was pending before it gave up; where that began is
   // not always known.
+  if (tells_retries_ && !is_in_miss_) add_completions(late_slots_);
   if (!failed || is_in_miss_) add_completions(completed_slots_);
   note_kind_of_segments(home.pool);
   give_group_to_next_op(true);
@@ -256,7 +273,9 @@ void ProgramBuilder::device_call(DeviceCall::Kind kind,
 
 void ProgramBuilder::retry() {
   end_free(false);
-  // What was complete before was so for the first attempt already.
+  // What was complete before was so for the first attempt already, which gives back without
+  // waiting.
+  add_completions(late_slots_);
   add_completions(completed_slots_);
   for (DeviceCall& call : group_)
     call.is_first_try = true;

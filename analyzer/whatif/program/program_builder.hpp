@@ -59,6 +59,9 @@ class ProgramBuilder {
   void capture(bool begins);
   void mark(std::string text, std::uint16_t kind);
 
+  /// The recording shows each second try (`retry`): what goes back without one waits for nobody.
+  void tell_retries() { tells_retries_ = true; }
+
   /// The program. Frees that were never seen to complete stay open.
   [[nodiscard]] Program finish();
   [[nodiscard]] Program& program() { return program_; }
@@ -99,6 +102,7 @@ class ProgramBuilder {
   absl::flat_hash_map<policy::Address, Known> known_;
   std::vector<std::uint32_t> spare_slots_;
   absl::flat_hash_map<policy::StreamId, std::uint32_t> streams_;
+  absl::flat_hash_map<policy::PoolId, std::uint16_t> pools_;  // but the default one
   /// Completed since the last op. What a release of the cache waited for must not be free for the
   /// request that made it necessary: those come after it.
   std::vector<std::uint32_t> completed_slots_;
@@ -110,6 +114,7 @@ class ProgramBuilder {
   bool group_default_gives_back_ = false;
   bool group_gets_ = false;
   bool is_in_miss_ = false;
+  bool tells_retries_ = false;
   std::optional<std::uint32_t> open_free_;  // the slot of what was freed by the event before
   bool open_free_waits_ = false;
   bool is_capturing_ = false;

@@ -35,8 +35,7 @@ class SnapshotReading {
     program.conf.rules = recording_.settings.rules;
     program.device_bytes = recording_.settings.device_total_bytes.value_or(0);
     program.limit_bytes = recording_.settings.limit_bytes;
-    const double fraction = recording_.settings.memory_fraction.value_or(1);
-    if (program.device_bytes > 0) program.conf.per_process_memory_fraction = fraction;
+    program.conf.per_process_memory_fraction = recording_.settings.memory_fraction.value_or(1);
     take_beginning();
     builder_.set_expandable(recording_.settings.rules.expandable_segments);
     const auto events = timeline_.events();

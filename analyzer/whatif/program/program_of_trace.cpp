@@ -34,6 +34,7 @@ class TraceReading {
     conf_problem_ = policy::apply_conf(trace::text_of(header.conf), program.version, program.conf);
     program.device_bytes = header.device_total_bytes;
     program.first_event = stretch_.begin;
+    if (header.source != trace::TraceSource::kPytorchNative) builder_.tell_retries();
     take_beginning();
     builder_.set_expandable(program.conf.rules.expandable_segments);
     history_.visit_records(stretch_, [this](const Record& record) { take(record); });

@@ -7,6 +7,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
 
 namespace fragscope::whatif {
 namespace {
@@ -19,18 +22,23 @@ bool is_open(const Op& op) {
 struct Refusal {
   bool gave_back = false;  ///< Memory went back to the driver for it,
   bool waited = false;     ///< and pending frees became complete.
+  friend bool operator==(const Refusal&, const Refusal&) = default;
 };
 
-Refusal refusal_at(const Program& program, std::size_t op) {
+bool has_calls(const Program& program, std::size_t op) {
   const auto call = std::ranges::lower_bound(
       program.device_calls, static_cast<std::uint32_t>(op), {}, &DeviceCall::op);
+  return call != program.device_calls.end() && call->op == op;
+}
+
+Refusal refusal_at(const Program& program, std::size_t op) {
   const bool is_after_release = op > 0 && program.ops[op - 1].kind == OpKind::kRelease;
   std::size_t next = op + 1;
   while (next < program.ops.size() && program.ops[next].kind == OpKind::kUsePool)
     ++next;
   const bool waited = next < program.ops.size() && program.ops[next].kind == OpKind::kComplete &&
                       program.ops[next].event == program.ops[op].event;
-  return {is_after_release || (call != program.device_calls.end() && call->op == op), waited};
+  return {is_after_release || has_calls(program, op), waited};
 }
 
 /// Whether a miss outside of a capture would give something back, or wait for something.
@@ -54,14 +62,57 @@ bool explains(bool is_expandable, Replay& replay, const Op& op) {
   return replay.could_serve(op) && is_set != is_expandable;
 }
 
-void insert(Program& program, std::size_t at, const Op& op) {
-  const auto place = static_cast<std::ptrdiff_t>(at);
-  program.ops.insert(program.ops.begin() + place, op);
-  program.addresses.insert(program.addresses.begin() + place, 0);
-  for (DeviceCall& call : program.device_calls) {
-    if (call.op >= at) ++call.op;
+/// An op that comes in front of another.
+struct Insertion {
+  std::size_t at = 0;
+  Op op;
+};
+
+/// By rising places.
+void insert(Program& program, const std::vector<Insertion>& insertions) {
+  if (insertions.empty()) return;
+  std::vector<Op> ops;
+  std::vector<policy::Address> addresses;
+  ops.reserve(program.ops.size() + insertions.size());
+  addresses.reserve(ops.capacity());
+  auto next = insertions.begin();
+  auto call = program.device_calls.begin();
+  for (std::size_t i = 0; i < program.ops.size(); ++i) {
+    for (; next != insertions.end() && next->at == i; ++next) {
+      ops.push_back(next->op);
+      addresses.push_back(0);
+    }
+    for (; call != program.device_calls.end() && call->op == i; ++call)
+      call->op = static_cast<std::uint32_t>(ops.size());
+    ops.push_back(program.ops[i]);
+    addresses.push_back(program.addresses[i]);
   }
+  program.ops = std::move(ops);
+  program.addresses = std::move(addresses);
 }
+
+/// Requests that are refused in a row leave everything as it was: the blocks are looked at for the
+/// first of them alone.
+class Captures {
+ public:
+  /// Whether the request at `op`, which was refused, was so within a capture.
+  [[nodiscard]] bool contains(const Program& program, const Replay& replay, std::size_t op) {
+    const Refusal refusal = refusal_at(program, op);
+    if (!is_known_ || last_ != refusal) {
+      would_act_ = would_act(replay.policy(), refusal);
+      last_ = refusal;
+      is_known_ = true;
+    }
+    return would_act_;
+  }
+  /// Something else was run than a refused request that changes nothing.
+  void forget() { is_known_ = false; }
+
+ private:
+  Refusal last_;
+  bool is_known_ = false;
+  bool would_act_ = false;
+};
 
 }  // namespace
 
@@ -69,6 +120,8 @@ void settle(Program& program) {
   if (std::ranges::none_of(program.ops, is_open)) return;
   std::uint64_t releases = 0;
   std::uint64_t captures = 0;
+  Captures refusals;
+  std::vector<Insertion> insertions;
   RecordedDevice device(program);
   Replay replay(program, Replay::settings_of(program), device, &device);
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
@@ -88,16 +141,23 @@ void settle(Program& program) {
         change.kind = OpKind::kExpandable;
         change.bytes = at_end ? 1 : 0;
         change.failed = false;
-        insert(program, i--, change);
-        continue;
+        // What goes back for a request stays in front of it.
+        const bool is_after_release = i > 0 && program.ops[i - 1].kind == OpKind::kRelease;
+        insertions.push_back({is_after_release ? i - 1 : i, change});
+        static_cast<void>(replay.run(change));
+        refusals.forget();
       }
-      op.in_capture = would_act(replay.policy(), refusal_at(program, i));
+      op.in_capture = refusals.contains(program, replay, i);
       captures += op.in_capture ? 1 : 0;
+      if (has_calls(program, i)) refusals.forget();
+    } else {
+      refusals.forget();
     }
     if (op.kind == OpKind::kRelease) continue;  // Its calls are the next one's.
     device.begin(static_cast<std::uint32_t>(i));
     static_cast<void>(replay.run(op));
   }
+  insert(program, insertions);
   if (releases > 0) {
     program.doubts.push_back(fmt::format(
         "{} times memory went back to the driver just before a request got some: taken to be the "

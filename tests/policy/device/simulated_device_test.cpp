@@ -5,7 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <map>
+#include <random>
 
 namespace fragscope::policy {
 namespace {
@@ -20,6 +24,32 @@ TEST(SimulatedDevice, PlacesAtTheLowestMultipleOfTwoMebibytesThatFits) {
   device.free(kStart, 3 * kMiB);
   EXPECT_EQ(device.allocate(5 * kMiB), kStart + 6 * kMiB);
   EXPECT_EQ(device.allocate(4 * kMiB), kStart);
+}
+
+TEST(SimulatedDevice, PlacesAsIfItLookedFromTheLowestAddressEachTime) {
+  SimulatedDevice device(std::uint64_t{1} << 40);
+  std::map<Address, std::uint64_t> ranges;
+  const auto lowest = [&ranges](std::uint64_t size) {
+    Address at = kStart;
+    for (const auto& [start, length] : ranges) {
+      if (start >= at && start - at >= size) break;
+      at = std::max(at, round_up(start + length, kRoundLarge));
+    }
+    return at;
+  };
+  std::mt19937 random(7);
+  for (int i = 0; i < 20'000; ++i) {
+    if (ranges.size() > 200 || (!ranges.empty() && random() % 3 == 0)) {
+      const auto range = std::next(ranges.begin(), static_cast<int>(random() % ranges.size()));
+      device.free(range->first, range->second);
+      ranges.erase(range);
+      continue;
+    }
+    const std::uint64_t size = (1 + random() % 40) * kMiB + random() % 3;
+    const Address expected = lowest(size);
+    ASSERT_EQ(device.allocate(size), expected) << "step " << i;
+    ranges.emplace(expected, size);
+  }
 }
 
 TEST(SimulatedDevice, CountsSegmentsInPagesOfTwoMebibytes) {

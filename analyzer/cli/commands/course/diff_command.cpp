@@ -118,8 +118,11 @@ void add_diff_command(CLI::App& app, std::function<int()>& run) {
       "diff",
       "Two recordings side by side: layers, the gap, who holds memory, segments, settings; and "
       "whether it is the same program, or the same settings");
-  command->add_option("A", arguments->first, "A trace, a ring or a snapshot")->required();
-  command->add_option("B", arguments->second, "Another one")->required();
+  const CLI::Validator input = standard_input_once();
+  command->add_option("A", arguments->first, "A trace, a ring or a snapshot")
+      ->check(input)
+      ->required();
+  command->add_option("B", arguments->second, "Another one")->check(input)->required();
   command->add_option("--device", arguments->device, "Ordinal of the device in both");
   command
       ->add_option(

@@ -88,9 +88,7 @@ int run_growth(const GrowthArguments& arguments) {
       fmt::print("{}", report::control_text(runs, report::Paint(wants_colour(arguments.color))));
     }
   }
-  if (std::fflush(stdout) != 0) return kFailed;
-  if (!arguments.exit_code) return kDone;
-  return code_of(runs.back().kind);
+  return printed(arguments.exit_code ? code_of(runs.back().kind) : kDone);
 }
 
 }  // namespace
@@ -105,6 +103,7 @@ void add_growth_command(CLI::App& app, std::function<int()>& run) {
       ->add_option("FILE",
                    arguments->files,
                    "Traces, rings or snapshots with history; three of them are A, B and A again")
+      ->check(standard_input_once())
       ->required();
   CLI::Option* marks = command->add_option(
       "--marks", arguments->marks, "Repeats are the marks or stages of this NAME, numbers aside");

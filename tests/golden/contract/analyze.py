@@ -1,36 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shape of `analyze --json`, as the contract gives it. `problems` lists what is wrong with one
-object. Fields that the contract does not name are allowed; missing ones and wrong kinds are not."""
+object."""
+
+from contract.kinds import COUNT, FRAMES, GAP, Maybe, NUMBER, OneOf, POOL, misshapen
 
 VERDICTS = ("servable", "not-explained", "releasable", "limit", "stranded", "fragmented",
             "scattered", "external", "capacity", "impossible", "unknown")
 BARRIERS = ("stream", "class", "pool", "pending", "oversize", "expandable")
 ALSO = ("limit", "rounding", "capacity-pressure")
 
-
-class OneOf:
-    def __init__(self, *allowed):
-        self.allowed = allowed
-
-
-class Maybe:
-    """null where the fact is not known."""
-    def __init__(self, kind):
-        self.kind = kind
-
-
-COUNT = "count"  # an integer, 0 or more
-NUMBER = "number"  # any integer
-FRAMES = [{"name": str, "filename": str, "line": NUMBER}]
-POOL = "pool"
-
 STATE = {
     "reserved_bytes": COUNT, "allocated_bytes": COUNT, "requested_bytes": Maybe(COUNT),
     "requested_active_bytes": Maybe(COUNT), "active_bytes": COUNT, "inactive_split_bytes": COUNT,
     "pending_bytes": COUNT, "free_bytes": COUNT, "largest_hole_bytes": COUNT, "segments": COUNT,
     "blocks": COUNT, "holes": COUNT,
-    "gap": {"rounding_bytes": Maybe(COUNT), "pending_bytes": COUNT, "releasable_bytes": COUNT,
-            "stuck_bytes": COUNT},
+    "gap": GAP,
     "device_free_bytes": Maybe(COUNT), "device_total_bytes": Maybe(COUNT),
     "limit_bytes": Maybe(COUNT),
     "homes": [{"pool": POOL, "class": OneOf("small", "large"), "stream": NUMBER,
@@ -41,13 +25,18 @@ STATE = {
 PEAKS = {"reserved_bytes": COUNT, "allocated_bytes": COUNT, "active_bytes": COUNT,
          "requested_active_bytes": Maybe(COUNT), "inactive_split_bytes": COUNT}
 
+# What `devices[].replay` has beside `run`: what was run, or why it was not.
+REPLAYED = {"first_event": NUMBER, "operations": COUNT, "agreed": COUNT, "requests": COUNT,
+            "refusals": COUNT, "differs": Maybe({"event": NUMBER, "what": str}), "assumed": [str]}
+NOT_REPLAYED = {"reason": str}
+
 ANSWER = {
     "schema": COUNT, "fragscope": str,
     "input": {"path": str, "kind": OneOf("torch-snapshot", "trace", "ring", "csv"),
               "input_bytes": COUNT, "events": COUNT, "writer": str, "rounding_rule": str},
     "trust": [{"signal": str, "effect": str}],
     "devices": [{"device": COUNT, "end": STATE, "peak": Maybe({"event": NUMBER, **STATE}),
-                 "peaks": Maybe(PEAKS)}],
+                 "peaks": Maybe(PEAKS), "replay": Maybe({"run": bool})}],
     "failures": [{
         "device": COUNT, "event": NUMBER, "time_us": Maybe(NUMBER),
         "request": {"size_bytes": COUNT, "asked_bytes": Maybe(COUNT), "need_bytes": COUNT,
@@ -64,53 +53,9 @@ ANSWER = {
                        "blocks": [{"address": COUNT, "size_bytes": COUNT, "frames": FRAMES}]}),
         "holders": [{"frames": FRAMES, "bytes": COUNT, "blocks": COUNT}],
         "advice": [{"text": str, "shown_by": str}],
+        "replayed": Maybe(bool),
     }],
 }
-
-
-def _is_integer(value):
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _shape(value, kind, where):
-    if isinstance(kind, Maybe):
-        if value is not None:
-            yield from _shape(value, kind.kind, where)
-    elif isinstance(kind, OneOf):
-        if value not in kind.allowed:
-            yield f"{where} is {value!r}"
-    elif isinstance(kind, dict):
-        if not isinstance(value, dict):
-            yield f"{where} is no object"
-            return
-        for key, inner in kind.items():
-            if key not in value:
-                yield f"{where}.{key} is missing"
-            else:
-                yield from _shape(value[key], inner, f"{where}.{key}")
-    elif isinstance(kind, list):
-        if not isinstance(value, list):
-            yield f"{where} is no list"
-            return
-        for index, item in enumerate(value):
-            yield from _shape(item, kind[0], f"{where}[{index}]")
-    elif kind == POOL:
-        if not (isinstance(value, list) and len(value) == 2 and all(map(_is_integer, value))):
-            yield f"{where} is {value!r}, no pair"
-    elif kind in (COUNT, NUMBER):
-        if not _is_integer(value) or (kind == COUNT and value < 0):
-            yield f"{where} is {value!r}"
-    elif not isinstance(value, kind):
-        yield f"{where} is {value!r}"
-
-
-def _negative_sizes(value, where):
-    items = value.items() if isinstance(value, dict) else (
-        enumerate(value) if isinstance(value, list) else ())
-    for key, inner in items:
-        if str(key).endswith("bytes") and isinstance(inner, (int, float)) and inner < 0:
-            yield f"{where}.{key} is {inner}"
-        yield from _negative_sizes(inner, f"{where}.{key}")
 
 
 def _sums(state, where):
@@ -172,9 +117,25 @@ def _ladder(failure, where):
         yield f"{where}: stranded_by does not go with {verdict['kind']}"
 
 
+def _proof(answer):
+    """A failure is decided as recorded exactly where its device's run came past it."""
+    replays = {device["device"]: device["replay"] for device in answer["devices"]}
+    for device, replay in replays.items():
+        if replay is None:
+            continue
+        yield from misshapen(replay, REPLAYED if replay["run"] else NOT_REPLAYED)
+    for index, failure in enumerate(answer["failures"]):
+        replay = replays.get(failure["device"])
+        if failure["replayed"] is None or not replay or not replay["run"]:
+            continue
+        differs = replay["differs"]
+        if failure["replayed"] != (differs is None or differs["event"] > failure["event"]):
+            yield f"failure {index}: replayed is {failure['replayed']}, the run differs at {differs}"
+
+
 def problems(answer):
     """Everything that is wrong with one JSON object; an empty list if nothing is."""
-    found = list(_shape(answer, ANSWER, "answer")) + list(_negative_sizes(answer, "answer"))
+    found = misshapen(answer, ANSWER)
     if found:
         return found
     for device in answer["devices"]:
@@ -186,4 +147,5 @@ def problems(answer):
     for index, failure in enumerate(answer["failures"]):
         found += _sums(failure["state"], f"failure {index}")
         found += _ladder(failure, f"failure {index}")
+    found += _proof(answer)
     return found
