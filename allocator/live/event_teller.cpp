@@ -57,6 +57,10 @@ void EventTeller::on_segment_free(const Block& block) {
   tell(Event::Kind::kSegmentFree, block);
 }
 
+void EventTeller::on_segment_freed(const Block& block) {
+  record([&](Observer& recorder) { recorder.on_segment_freed(block); });
+}
+
 void EventTeller::on_segment_map(const Block& block, Address start, std::uint64_t size) {
   record([&](Observer& recorder) { recorder.on_segment_map(block, start, size); });
   tell(Event::Kind::kSegmentMap, block, start, size);

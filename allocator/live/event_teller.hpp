@@ -23,6 +23,7 @@ class EventTeller final : public policy::Observer {
   void on_free_completed(const policy::Block& block) override;
   void on_segment_alloc(const policy::Block& block) override;
   void on_segment_free(const policy::Block& block) override;
+  void on_segment_freed(const policy::Block& block) override;
   void on_segment_map(const policy::Block& block,
                       policy::Address start,
                       std::uint64_t size) override;

@@ -21,10 +21,11 @@ LiveDevice::LiveDevice(const driver::Api& api,
     , memory_(api, device_)
     , events_(api, device_)
     , recorder_(recorders.of({device_.ordinal, device_.uuid, device_.name, device_.total_bytes}))
+    , timed_memory_(memory_, recorder_)
     , ring_path_(recorders.ring_path(device_.ordinal))
     , stack_kind_(recorder_ == nullptr ? stacks::StackKind::kOff : options.stacks)
     , min_stack_size_(options.min_stack_size)
-    , policy_(memory_, events_, options.policy, recorder_) {
+    , policy_(timed_memory_, events_, options.policy, recorder_) {
   if (recorder_ == nullptr) return;
   recorder_->watch(&policy_);
   witness_.record_facts(*recorder_);

@@ -12,6 +12,7 @@
 #include "allocator/live/live_options.hpp"
 #include "allocator/policy/caching_policy.hpp"
 #include "allocator/recorder/process_recorder.hpp"
+#include "allocator/recorder/timed_memory.hpp"
 #include "allocator/stacks/call_stacks.hpp"
 
 #include <absl/container/flat_hash_map.h>
@@ -107,6 +108,7 @@ class LiveDevice final : public engine::Device {
   driver::DriverMemory memory_;
   driver::DriverEvents events_;
   recorder::DeviceRecorder* recorder_;
+  recorder::TimedMemory timed_memory_;  // what the policy sees of memory_
   std::string ring_path_;
   stacks::StackKind stack_kind_;
   std::uint64_t min_stack_size_;

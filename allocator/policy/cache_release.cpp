@@ -90,6 +90,7 @@ void CachingPolicy::release_segment(Block& block) {
   if (observer_ != nullptr) observer_->on_segment_free(block);
   block.pool->erase_free(block);
   source_of(*block.pool).free(block.address, block.size);
+  if (observer_ != nullptr) observer_->on_segment_freed(block);
   count_held(block, -static_cast<std::int64_t>(block.size));
   statistics_.segment.subtract(block.pool->size_class(), 1);
   if (block.size >= options_.conf.rules.max_split_size) statistics_.oversize_segments.subtract(1);

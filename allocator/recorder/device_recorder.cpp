@@ -197,23 +197,27 @@ void DeviceRecorder::on_free_completed(const policy::Block& block) {
 }
 
 void DeviceRecorder::on_segment_alloc(const policy::Block& block) {
-  write(RecordKind::kSegmentAlloc, block, {block.address, block.size, 0});
+  const std::uint32_t took = std::exchange(driver_time_, 0);
+  write(RecordKind::kSegmentAlloc, block, {block.address, block.size, 0, took});
 }
 
-void DeviceRecorder::on_segment_free(const policy::Block& block) {
-  write(RecordKind::kSegmentFree, block, {block.address, block.size, 0});
+void DeviceRecorder::on_segment_freed(const policy::Block& block) {
+  const std::uint32_t took = std::exchange(driver_time_, 0);
+  write(RecordKind::kSegmentFree, block, {block.address, block.size, 0, took});
 }
 
 void DeviceRecorder::on_segment_map(const policy::Block& block,
                                     policy::Address start,
                                     std::uint64_t size) {
-  write(RecordKind::kSegmentMap, block, {start, size, block.expandable->base});
+  const std::uint32_t took = std::exchange(driver_time_, 0);
+  write(RecordKind::kSegmentMap, block, {start, size, block.expandable->base, took});
 }
 
 void DeviceRecorder::on_segment_unmap(const policy::Block& block,
                                       policy::Address start,
                                       std::uint64_t size) {
-  write(RecordKind::kSegmentUnmap, block, {start, size, block.expandable->base});
+  const std::uint32_t took = std::exchange(driver_time_, 0);
+  write(RecordKind::kSegmentUnmap, block, {start, size, block.expandable->base, took});
 }
 
 void DeviceRecorder::on_split(const policy::Block& front, const policy::Block& rest) {
@@ -330,7 +334,7 @@ void DeviceRecorder::write_blocks() {
     record.flags |= block.mapped ? 0 : trace::kFlagUnmapped;
     if (block.prev == nullptr) {
       record.flags |= trace::kFlagFirst;
-      record.segment = static_cast<std::uint32_t>(block.segment_number);
+      record.detail = static_cast<std::uint32_t>(block.segment_number);
     }
     const std::uint32_t current = std::exchange(stack_, block.tag);
     write(record);
@@ -419,6 +423,7 @@ void DeviceRecorder::write(RecordKind kind, const policy::Block& block, const Fi
   record.address = fields.address;
   record.size = fields.size;
   record.other = fields.other;
+  record.detail = fields.detail;
   stamp_and_append(record);
 }
 

@@ -79,6 +79,10 @@ class DeviceRecorder final : public policy::Observer {
   /// once, and kept for as long as the ring. Names: docs/trace_format.md.
   void fact(std::string_view name, std::string_view value);
   void snapshot_taken(std::uint64_t active_bytes);
+  /// Nanoseconds that the driver took for the call that the policy tells of next; none: it refused.
+  void driver_took(std::optional<std::uint64_t> nanoseconds) {
+    driver_time_ = nanoseconds ? trace::driver_time(*nanoseconds) : 0;
+  }
   /// Every block that there is, so that a reader can begin here.
   void keyframe();
 
@@ -109,7 +113,8 @@ class DeviceRecorder final : public policy::Observer {
   void on_free_requested(const policy::Block& block) override;
   void on_free_completed(const policy::Block& block) override;
   void on_segment_alloc(const policy::Block& block) override;
-  void on_segment_free(const policy::Block& block) override;
+  // With what the driver took for it, which is known once it has gone.
+  void on_segment_freed(const policy::Block& block) override;
   void on_segment_map(const policy::Block& block,
                       policy::Address start,
                       std::uint64_t size) override;
@@ -138,6 +143,7 @@ class DeviceRecorder final : public policy::Observer {
     std::uint64_t address;
     std::uint64_t size;
     std::uint64_t other;
+    std::uint32_t detail = 0;
   };
   void write(trace::Record& record);
   void write(trace::RecordKind kind, const policy::Block& block, const Fields& fields);
@@ -164,6 +170,7 @@ class DeviceRecorder final : public policy::Observer {
   std::uint32_t pid_;
   std::atomic<bool> is_recording_ = true;  // the end comes from another thread
   std::uint32_t stack_ = 0;
+  std::uint32_t driver_time_ = 0;  // of a call that no record tells of yet
   policy::StreamId last_stream_ = 0;
   std::uint32_t last_stream_id_ = 0;
   std::uint64_t next_keyframe_ = 0;

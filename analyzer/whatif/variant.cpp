@@ -130,11 +130,18 @@ model::StateSummary arena_at_peak(const Program& program,
   return replay.state();
 }
 
-void take_sums(const policy::Statistics& statistics, Outcome& outcome) {
+/// `start_segments`: that were there before.
+void take_sums(const policy::Statistics& statistics,
+               std::uint64_t start_segments,
+               Outcome& outcome) {
   outcome.peak_reserved_bytes = static_cast<std::uint64_t>(statistics.reserved_bytes.all.peak);
   outcome.peak_allocated_bytes = static_cast<std::uint64_t>(statistics.allocated_bytes.all.peak);
   outcome.driver_allocations = static_cast<std::uint64_t>(statistics.num_device_alloc);
   outcome.driver_frees = static_cast<std::uint64_t>(statistics.num_device_free);
+  const policy::Counter& segments = statistics.segment.all;
+  outcome.page_maps = outcome.driver_allocations -
+                      (static_cast<std::uint64_t>(segments.allocated) - start_segments);
+  outcome.page_unmaps = outcome.driver_frees - static_cast<std::uint64_t>(segments.freed);
   outcome.retries = static_cast<std::uint64_t>(statistics.num_alloc_retries);
 }
 
@@ -183,6 +190,7 @@ Outcome run(const Program& program, const Variant& variant, const Tick& tick) {
   VariantDevice device(program, variant);
   Replay replay(program, settings_of(variant), device.device());
   const policy::Statistics& statistics = replay.policy().statistics();
+  const auto start_segments = static_cast<std::uint64_t>(statistics.segment.all.allocated);
   std::int64_t peak = statistics.allocated_bytes.all.peak;
   for (std::size_t i = 0; i < program.ops.size() && !outcome.is_cut_short; ++i) {
     const Op& op = program.ops[i];
@@ -206,7 +214,7 @@ Outcome run(const Program& program, const Variant& variant, const Tick& tick) {
         replay.policy(), 0, program.streams[op.stream], "the replayed device");
     outcome.first_failure = FailedOp{i, op.bytes, judgement.verdict};
   }
-  take_sums(statistics, outcome);
+  take_sums(statistics, start_segments, outcome);
   return outcome;
 }
 

@@ -76,6 +76,8 @@ struct Outcome {
   std::uint64_t driver_allocations =
       0;                           ///< Segments obtained and ranges mapped, growths of an arena
   std::uint64_t driver_frees = 0;  ///< and given back.
+  std::uint64_t page_maps = 0;     ///< Of the allocations those that map pages,
+  std::uint64_t page_unmaps = 0;   ///< and of the frees those that unmap some.
   std::uint64_t retries = 0;
 };
 

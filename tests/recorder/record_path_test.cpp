@@ -70,7 +70,7 @@ class Recorded {
       recorder_->on_segment_alloc(block);
       recorder_->on_split(block, block);
       recorder_->on_merge(block, block.address, block.size);
-      recorder_->on_segment_free(block);
+      recorder_->on_segment_freed(block);
       recorder_->on_record_stream(block, line_ % 5);
       recorder_->on_retry(1024, line_ % 7);
       recorder_->on_cache_release(1, 1, {0, line_ % 3});

@@ -8,6 +8,7 @@
 #include "allocator/policy/device/simulated_device.hpp"
 #include "allocator/policy/inspect/snapshot.hpp"
 #include "allocator/recorder/process_recorder.hpp"
+#include "allocator/recorder/timed_memory.hpp"
 #include "trace/check.hpp"
 
 #include <cstdint>
@@ -54,7 +55,8 @@ class RecordedProgram {
       , device_((256 + pick(1024)) * kMiB)
       , recorders_(recorder_options(directory, size, conf_))
       , recorder_(recorders_.of({0, {}, "Simulated", device_.capacity().total_bytes}))
-      , policy_(device_, streams_, options_, recorder_) {
+      , timed_device_(device_, recorder_)
+      , policy_(timed_device_, streams_, options_, recorder_) {
     if (recorder_ != nullptr) recorder_->watch(&policy_);
   }
 
@@ -174,6 +176,7 @@ class RecordedProgram {
   policy::SimulatedStreams streams_;
   ProcessRecorder recorders_;
   DeviceRecorder* recorder_;
+  TimedMemory timed_device_;
   policy::CachingPolicy policy_;
   std::vector<policy::Block*> live_;
   std::vector<policy::PoolId> open_;

@@ -165,6 +165,17 @@ class IndependentReader(unittest.TestCase):
                         self.assertEqual(own[name], drained[name], name)
         self.assertEqual(10, came_round)
 
+    def test_what_the_driver_took(self):
+        for run in RUNS[:2]:
+            ring = self.rings[run]
+            done = subprocess.run([TOOL, "replay", "--json", ring], capture_output=True, text=True,
+                                  timeout=60, check=True)
+            other = json.loads(done.stdout)
+            own = list(mine(ring)["driver_times"].values())
+            self.assertEqual(own, list(other["driver_times"].values()))
+            self.assertEqual(len([each for each in own if each]), 4)
+            self.assertIsNotNone(other["variants"][0]["driver"]["estimated_ns"])
+
     def test_a_record_that_the_killed_writer_did_not_count(self):
         def change(data, slot, written):
             struct.pack_into("<Q", data, 56, written - 1)

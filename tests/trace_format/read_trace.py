@@ -8,6 +8,7 @@ import json
 import struct
 import sys
 from collections import Counter
+from statistics import median
 
 try:
     from compression import zstd  # from Python 3.14 on
@@ -133,8 +134,9 @@ class Record:
         "kind",
         "flags",
         "device",
+        "detail",
     )
-    LAYOUT = struct.Struct("<QQQQIIIHBBB")
+    LAYOUT = struct.Struct("<QQQQIIIHBBB3xI")
 
     def __init__(self, number, data, offset):
         self.number = number
@@ -150,6 +152,7 @@ class Record:
             self.kind,
             self.flags,
             self.device,
+            self.detail,
         ) = self.LAYOUT.unpack_from(data, offset + 8)
 
 
@@ -780,6 +783,14 @@ def mark_of(record, table):
             "ticks": record.ticks, "thread": record.thread}
 
 
+def driver_times(records):
+    """What the driver took for its calls, by kind; None where nobody measured."""
+    took = {kind: [record.detail for record in records if record.kind == kind and record.detail]
+            for kind in (1, 2, 3, 4)}
+    return {KINDS[kind]: {"calls": len(each), "median_ns": int(median(each)), "total_ns": sum(each)}
+            if each else None for kind, each in took.items()}
+
+
 def frame_name(frame):
     if frame is None:
         return "not recorded"
@@ -815,6 +826,7 @@ def describe(trace):
                   if record.kind == 15 and record.device == header.device],
         "uses": {each["record"]: use_behind(trace.records, each["record"], table)
                  for each in replay.failures},
+        "driver_times": driver_times(trace.records),
         "known_from": replay.begun,
         "keyframes": replay.keyframes,
         "contradictions": replay.contradictions,

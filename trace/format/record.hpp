@@ -4,6 +4,7 @@
 // versions: fields are only added, in reserved space; docs/trace_format.md is its specification.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -73,8 +74,10 @@ struct Record {
   std::uint8_t flags = 0;
   std::uint8_t device = 0;  ///< Ordinal in the recorded process.
   std::uint8_t reserved[3] = {};
-  /// Keyframe, first block of a segment: rises in the order in which segments were obtained.
-  std::uint32_t segment = 0;
+  /// By the kind. kSegmentAlloc to kSegmentUnmap: nanoseconds that the driver took (see
+  /// `driver_time`), 0 where nobody measured. Keyframe, first block of a segment: rises in the
+  /// order in which segments were obtained. Else 0.
+  std::uint32_t detail = 0;
 };
 
 inline constexpr std::size_t kRecordBytes = 64;
@@ -87,7 +90,15 @@ static_assert(offsetof(Record, other) == 32 && offsetof(Record, stream) == 40);
 static_assert(offsetof(Record, thread) == 44 && offsetof(Record, stack) == 48);
 static_assert(offsetof(Record, pool) == 52 && offsetof(Record, kind) == 54);
 static_assert(offsetof(Record, flags) == 55 && offsetof(Record, device) == 56);
-static_assert(offsetof(Record, segment) == 60);
+static_assert(offsetof(Record, detail) == 60);
+
+/// What `Record::detail` holds for a call of the driver that took so many nanoseconds: at least 1,
+/// and `kLongestDriverTime` for all that is longer, 4.3 s.
+inline constexpr std::uint32_t kLongestDriverTime = 0xffffffff;
+[[nodiscard]] constexpr std::uint32_t driver_time(std::uint64_t nanoseconds) {
+  return static_cast<std::uint32_t>(
+      std::clamp(nanoseconds, std::uint64_t{1}, std::uint64_t{kLongestDriverTime}));
+}
 
 /// The commit word of the finished record with this number (0, 1, 2, ...). It says which round of
 /// the ring the slot holds.

@@ -61,7 +61,7 @@ class RingWriter {
           record.stack | std::uint64_t{record.pool} << 32 |
               std::uint64_t{static_cast<std::uint8_t>(record.kind)} << 48 |
               std::uint64_t{record.flags} << 56);
-    store(7, record.device | std::uint64_t{record.segment} << 32);
+    store(7, record.device | std::uint64_t{record.detail} << 32);
   }
 
   static std::atomic_ref<std::uint64_t> word(std::byte* slot, std::size_t index) {

@@ -12,8 +12,8 @@ namespace fragscope::policy {
 
 struct AllocationFailure;
 
-/// Calls come in the order of the decisions, after each has been carried out. They must not call
-/// the policy and must not throw.
+/// Calls come in the order of the decisions, after each has been carried out, but for
+/// `on_segment_free`. They must not call the policy and must not throw.
 class Observer {
  public:
   Observer() = default;
@@ -26,7 +26,10 @@ class Observer {
   /// Before the block is merged with its neighbours.
   virtual void on_free_completed(const Block& /*block*/) {}
   virtual void on_segment_alloc(const Block& /*block*/) {}
+  /// It is about to go: whoever registered its memory elsewhere lets go of it now.
   virtual void on_segment_free(const Block& /*block*/) {}
+  /// It has gone.
+  virtual void on_segment_freed(const Block& /*block*/) {}
   /// The pages are a block of their own still: merging comes afterwards.
   virtual void on_segment_map(const Block& /*block*/, Address /*start*/, std::uint64_t /*size*/) {}
   /// What is left in front and behind was split off before.

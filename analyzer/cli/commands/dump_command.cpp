@@ -283,6 +283,7 @@ class Dump {
       case RecordKind::kSegmentMap:
       case RecordKind::kSegmentUnmap:
         fmt::format_to(out, " base={:#x}", record.other);
+        add_driver_time(record);
         break;
       case RecordKind::kRecordStream:
         fmt::format_to(
@@ -290,11 +291,17 @@ class Dump {
         break;
       case RecordKind::kSegmentAlloc:
       case RecordKind::kSegmentFree:
+        add_driver_time(record);
         break;
       default:
         fmt::format_to(out, " requested={}", record.other);
     }
     add_home(record);
+  }
+
+  void add_driver_time(const Record& record) {
+    if (record.detail == 0) return;  // It was not measured.
+    fmt::format_to(std::back_inserter(line_), " driver_ns={}", record.detail);
   }
 
   void add_pool(const Record& record) {

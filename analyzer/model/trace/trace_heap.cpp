@@ -365,8 +365,8 @@ void TraceHeap::take_keyframe() {
   for (const Record& record : keyframe_) {
     if ((record.flags & trace::kFlagFirst) != 0) {
       base = record.address;
-      numbers_[base] = record.segment;
-      next_number_ = std::max<std::uint64_t>(next_number_, record.segment + 1);
+      numbers_[base] = record.detail;
+      next_number_ = std::max<std::uint64_t>(next_number_, record.detail + 1);
     }
     if ((record.flags & trace::kFlagUnmapped) != 0) continue;
     Block block = block_in_keyframe(record);

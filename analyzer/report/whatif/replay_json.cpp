@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/report/whatif/replay_report.hpp"
+#include "analyzer/whatif/driver_time.hpp"
 #include "analyzer/whatif/program/dependence.hpp"
 
 #include <nlohmann/json.hpp>
 
+#include <array>
+#include <cstddef>
 #include <optional>
 
 namespace fragscope::report {
@@ -52,7 +55,24 @@ Json of_failure(const ReplayReport& report, const whatif::FailedOp& failed) {
             {"text", verdict.text}}}};
 }
 
-Json of_trial(const ReplayReport& report, const whatif::Trial& trial) {
+/// By kind; null for what was not measured.
+Json of_driver_times(const whatif::DriverTimes& times) {
+  constexpr std::array<const char*, whatif::kDeviceCallKinds> kNames = {
+      "segment_alloc", "segment_free", "page_map", "page_unmap"};
+  Json object;
+  for (std::size_t kind = 0; kind < times.size(); ++kind) {
+    const whatif::CallTimes& of = times[kind];
+    object[kNames[kind]] = nullptr;
+    if (of.calls == 0) continue;
+    object[kNames[kind]] = {
+        {"calls", of.calls}, {"median_ns", of.median_ns}, {"total_ns", of.total_ns}};
+  }
+  return object;
+}
+
+Json of_trial(const ReplayReport& report,
+              const whatif::DriverTimes& times,
+              const whatif::Trial& trial) {
   const whatif::Variant& variant = trial.variant;
   const whatif::Outcome& outcome = trial.outcome;
   Json object = {
@@ -81,7 +101,10 @@ Json of_trial(const ReplayReport& report, const whatif::Trial& trial) {
         {"stuck_bytes", gap.stuck_bytes}}}};
   object["driver"] = {{"allocations", outcome.driver_allocations},
                       {"frees", outcome.driver_frees},
-                      {"retries", outcome.retries}};
+                      {"page_maps", outcome.page_maps},
+                      {"page_unmaps", outcome.page_unmaps},
+                      {"retries", outcome.retries},
+                      {"estimated_ns", or_null(whatif::estimated_ns(times, variant, outcome))}};
   return object;
 }
 
@@ -103,9 +126,11 @@ std::string replay_json(const ReplayReport& report, const InputNames& names) {
     root["depends_on_memory"].push_back(
         {{"kind", each.kind}, {"count", each.count}, {"first_event", each.first_event}});
   }
+  const whatif::DriverTimes times = whatif::driver_times(report.program);
+  root["driver_times"] = of_driver_times(times);
   root["variants"] = Json::array();
   for (const whatif::Trial& trial : report.trials)
-    root["variants"].push_back(of_trial(report, trial));
+    root["variants"].push_back(of_trial(report, times, trial));
   return root.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

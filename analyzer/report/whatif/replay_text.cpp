@@ -2,13 +2,19 @@
 #include "analyzer/recording/byte_size.hpp"
 #include "analyzer/report/frame_text.hpp"
 #include "analyzer/report/whatif/replay_report.hpp"
+#include "analyzer/whatif/driver_time.hpp"
 #include "analyzer/whatif/program/dependence.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace fragscope::report {
 namespace {
@@ -53,11 +59,51 @@ std::string_view name_of(OpKind kind) {
   return "?";
 }
 
+/// "850 ns", "12.30 us", "4.56 ms", "1.23 s".
+std::string show_time(std::uint64_t nanoseconds) {
+  constexpr std::array<std::string_view, 3> kUnits = {"us", "ms", "s"};
+  if (nanoseconds < 1000) return fmt::format("{} ns", nanoseconds);
+  double value = static_cast<double>(nanoseconds) / 1000;
+  std::size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < kUnits.size(); ++unit)
+    value /= 1000;
+  return fmt::format("{:.2f} {}", value, kUnits[unit]);
+}
+
+/// What the estimates of driver time rest on.
+std::string basis_of(const whatif::DriverTimes& times) {
+  constexpr std::array<std::string_view, whatif::kDeviceCallKinds> kNames = {
+      "segments obtained", "segments given back", "pages mapped", "pages unmapped"};
+  std::uint64_t calls = 0;
+  std::uint64_t total_ns = 0;
+  std::string medians;
+  for (std::size_t kind = 0; kind < times.size(); ++kind) {
+    const whatif::CallTimes& of = times[kind];
+    if (of.calls == 0) continue;
+    calls += of.calls;
+    total_ns += of.total_ns;
+    medians += fmt::format("{}{} {} ({})",
+                           medians.empty() ? "" : ", ",
+                           kNames[kind],
+                           show_time(of.median_ns),
+                           show_count(of.calls));
+  }
+  if (calls == 0) return "time of driver calls: not measured in this recording";
+  return fmt::format(
+      "time of driver calls: estimated from {} calls of this recording, which took {} in all; "
+      "medians: {}",
+      show_count(calls),
+      show_time(total_ns),
+      medians);
+}
+
 class TextWriter {
  public:
   TextWriter(const ReplayReport& report, const Paint& paint)
       : report_(report)
       , program_(report.program)
+      , times_(whatif::driver_times(report.program))
+      , has_times_(std::ranges::any_of(times_, [](const auto& of) { return of.calls > 0; }))
       , paint_(paint) {}
 
   [[nodiscard]] std::string write(const std::string& path) {
@@ -123,15 +169,17 @@ class TextWriter {
     }
     if (report_.trials.empty()) return;
     Table table;
-    table.add({left("settings"),
-               left("outcome"),
-               right("reserved at most"),
-               right("above the first"),
-               right("allocated at most"),
-               right("driver calls")});
+    std::vector<Cell> head = {left("settings"),
+                              left("outcome"),
+                              right("reserved at most"),
+                              right("above the first"),
+                              right("allocated at most"),
+                              right("driver calls")};
+    if (has_times_) head.push_back(right("their time"));
+    table.add(std::move(head));
     for (const Trial& trial : report_.trials)
       table.add(row_of(trial));
-    out_ += "\n" + table.text(paint_);
+    out_ += "\n" + table.text(paint_) + "\n" + wrapped(basis_of(times_), kTextWidth, 0);
     for (const Trial& trial : report_.trials)
       write_details(trial);
   }
@@ -144,12 +192,16 @@ class TextWriter {
                                program_.event_of(program_.ops[outcome.first_failure->op])),
                    Tone::kBad)
             : left("fits", Tone::kGood);
-    return {left(printable(trial.variant.name)),
-            result,
-            right(show_bytes(outcome.peak_reserved_bytes)),
-            right(difference_to_first(outcome)),
-            right(show_bytes(outcome.peak_allocated_bytes)),
-            right(show_count(outcome.driver_allocations + outcome.driver_frees))};
+    std::vector<Cell> row = {left(printable(trial.variant.name)),
+                             result,
+                             right(show_bytes(outcome.peak_reserved_bytes)),
+                             right(difference_to_first(outcome)),
+                             right(show_bytes(outcome.peak_allocated_bytes)),
+                             right(show_count(outcome.driver_allocations + outcome.driver_frees))};
+    if (!has_times_) return row;
+    const auto time = whatif::estimated_ns(times_, trial.variant, outcome);
+    row.push_back(right(time ? show_time(*time) : "not measured"));
+    return row;
   }
 
   /// In bytes: the exact figures that the rounded ones beside it hide.
@@ -231,6 +283,8 @@ class TextWriter {
 
   const ReplayReport& report_;
   const whatif::Program& program_;
+  whatif::DriverTimes times_;
+  bool has_times_;
   const Paint& paint_;
   std::string out_;
 };

@@ -9,6 +9,7 @@
 #include "allocator/policy/inspect/heap_image.hpp"
 #include "analyzer/recording/ids.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -56,9 +57,12 @@ struct DeviceCall {
   std::uint32_t op = 0;
   policy::Address address = 0;
   std::uint64_t size = 0;
-  policy::Address base = 0;   ///< Of the address space; 0: not known.
-  bool is_first_try = false;  ///< Of an op that was `retried`: before it asked once more.
+  policy::Address base = 0;       ///< Of the address space; 0: not known.
+  bool is_first_try = false;      ///< Of an op that was `retried`: before it asked once more.
+  std::uint32_t nanoseconds = 0;  ///< That the driver took; 0: not measured.
 };
+/// How many `DeviceCall::Kind`s there are.
+inline constexpr std::size_t kDeviceCallKinds = 4;
 
 /// How much memory is taken for a device's of which that is not known: only the address space of
 /// expandable segments follows from it.

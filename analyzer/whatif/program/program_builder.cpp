@@ -255,9 +255,10 @@ void ProgramBuilder::device_call(DeviceCall::Kind kind,
                                  policy::Address address,
                                  std::uint64_t size,
                                  policy::Address base,
-                                 policy::PoolId pool) {
+                                 policy::PoolId pool,
+                                 std::uint32_t nanoseconds) {
   end_free(false);
-  group_.push_back({kind, 0, address, size, base});
+  group_.push_back({kind, 0, address, size, base, false, nanoseconds});
   if (kind == DeviceCall::Kind::kAllocate || kind == DeviceCall::Kind::kMap) {
     group_gets_ = true;
     return;

@@ -41,11 +41,13 @@ class ProgramBuilder {
   /// The free has become complete, at once or later.
   void complete(policy::Address address);
 
+  /// `nanoseconds`: that the driver took; 0: not measured.
   void device_call(DeviceCall::Kind kind,
                    policy::Address address,
                    std::uint64_t size,
                    policy::Address base,
-                   policy::PoolId pool);
+                   policy::PoolId pool,
+                   std::uint32_t nanoseconds = 0);
   /// Whether segments are expandable at the beginning.
   void set_expandable(bool is_expandable) { is_expandable_ = is_expandable; }
   /// A request found no memory, and the cache is about to be given back for it.

@@ -103,8 +103,12 @@ class TraceReading {
     const Kind kind =
         is_page ? (gets ? Kind::kMap : Kind::kUnmap) : (gets ? Kind::kAllocate : Kind::kFree);
     held_bytes_ = gets ? held_bytes_ + record.size : held_bytes_ - record.size;
-    builder_.device_call(
-        kind, record.address, record.size, is_page ? record.other : 0, home_of(record).pool);
+    builder_.device_call(kind,
+                         record.address,
+                         record.size,
+                         is_page ? record.other : 0,
+                         home_of(record).pool,
+                         record.detail);
   }
 
   void take_other(const Record& record) {

@@ -82,6 +82,9 @@ class Attach(unittest.TestCase):
     def assert_replays(self, path):
         """The rules, asked what the job asked, decide as it was recorded."""
         replay = json.loads(fragscope("replay", "--verify", "--json", path))
+        # Only our own allocator makes the driver's calls itself.
+        is_measured = any(replay["driver_times"].values())
+        self.assertEqual(is_measured, self.way == "dropin")
         # Which of several blocks of one size is the oldest is known from the beginning on alone.
         if any("in the middle" in doubt for doubt in replay["doubts"]):
             self.assertGreater(replay["verification"]["agreed"], 0)
