@@ -19,11 +19,11 @@ using test::IsOk;
 /// The host form's memory is the host's.
 struct HostMemory {
   template <class T>
-  std::vector<T> put(const std::vector<T>& values) const {
+  [[nodiscard]] std::vector<T> put(const std::vector<T>& values) const {
     return values;
   }
   template <class T>
-  std::vector<T> get(const std::vector<T>& array) const {
+  [[nodiscard]] std::vector<T> get(const std::vector<T>& array) const {
     return array;
   }
 };

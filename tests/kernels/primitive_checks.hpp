@@ -75,21 +75,21 @@ struct ScanBrackets {
   std::uint64_t* items_by_key = nullptr;
   std::uint64_t items_of_key = 1;
 
-  FRAGSCOPE_HOST_DEVICE Context open(std::uint64_t first, std::uint64_t last) const {
+  [[nodiscard]] FRAGSCOPE_HOST_DEVICE Context open(std::uint64_t first, std::uint64_t last) const {
     return {first, last};
   }
-  FRAGSCOPE_HOST_DEVICE Bicyclic summarise(const Bicyclic* items, int count) const {
+  [[nodiscard]] FRAGSCOPE_HOST_DEVICE Bicyclic summarise(const Bicyclic* items, int count) const {
     Bicyclic joined;
     for (int i = 0; i < Shape::kItems; ++i) {
       if (i < count) joined = JoinBicyclic{}(joined, items[i]);
     }
     return joined;
   }
-  FRAGSCOPE_HOST_DEVICE Part finish(const Context& context,
-                                    std::uint64_t first,
-                                    const Bicyclic* items,
-                                    int count,
-                                    Bicyclic before) const {
+  [[nodiscard]] FRAGSCOPE_HOST_DEVICE Part finish(const Context& context,
+                                                  std::uint64_t first,
+                                                  const Bicyclic* items,
+                                                  int count,
+                                                  Bicyclic before) const {
     for (int i = 0; i < Shape::kItems; ++i) {
       const std::uint64_t at = first + static_cast<std::uint64_t>(i);
       if (i >= count || at < context.first || at >= context.last) continue;

@@ -23,7 +23,7 @@ void must_succeed(const char* call, cudaError_t error) {
 /// Copies vectors to the device and back.
 struct CudaMemory {
   template <class T>
-  DeviceBuffer<T> put(const std::vector<T>& values) const {
+  [[nodiscard]] DeviceBuffer<T> put(const std::vector<T>& values) const {
     auto buffer = DeviceBuffer<T>::make(values.size());
     must_succeed("cudaMalloc", buffer ? cudaSuccess : cudaErrorMemoryAllocation);
     must_succeed(
@@ -33,7 +33,7 @@ struct CudaMemory {
     return *std::move(buffer);
   }
   template <class T>
-  std::vector<T> get(const DeviceBuffer<T>& buffer) const {
+  [[nodiscard]] std::vector<T> get(const DeviceBuffer<T>& buffer) const {
     std::vector<T> values(buffer.size());
     must_succeed(
         "cudaMemcpy",
