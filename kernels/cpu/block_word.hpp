@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 namespace fragscope::kernels {
 
@@ -24,10 +25,9 @@ struct BlockWord {
 /// to it what is free in them.
 using UnpackWord = void (*)(const PackedBlock* blocks, std::uint64_t& free_bytes, BlockWord& word);
 
-/// In portable C++.
-void unpack_word(const PackedBlock* blocks, std::uint64_t& free_bytes, BlockWord& word);
+/// All that this processor runs, the fastest last; they do the same.
+[[nodiscard]] std::vector<UnpackWord> unpack_words();
 
-/// The fastest that this processor runs.
 [[nodiscard]] UnpackWord fastest_unpack_word();
 
 }  // namespace fragscope::kernels
