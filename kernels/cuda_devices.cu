@@ -2,6 +2,8 @@
 // The answers of a build with CUDA; cuda_devices_none.cpp has the others.
 #include "kernels/cuda_devices.hpp"
 
+#include "kernels/cuda/cuda_result.hpp"
+
 #include <cuda_runtime_api.h>
 
 #include <array>
@@ -12,10 +14,7 @@ namespace {
 
 /// "cudaGetDeviceCount: cudaErrorNoDevice (100), no CUDA-capable device is detected".
 tl::unexpected<Error> cuda_failure(const char* call, cudaError_t error) {
-  return failure(ErrorCode::kUnreadable,
-                 std::string("no GPU can be used: ") + call + ": " + cudaGetErrorName(error) +
-                     " (" + std::to_string(static_cast<int>(error)) + "), " +
-                     cudaGetErrorString(error));
+  return failure(ErrorCode::kUnreadable, "no GPU can be used: " + describe_cuda_error(call, error));
 }
 
 std::string describe_build() {
