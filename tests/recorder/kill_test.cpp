@@ -40,6 +40,8 @@ Record without_time(Record record) {
   record.ticks = 0;
   record.thread = 0;
   if (record.kind == trace::RecordKind::kClock) record.address = record.size = 0;
+  // How long the driver took for a segment, or for pages.
+  if (record.kind <= trace::RecordKind::kSegmentUnmap) record.detail = 0;
   return record;
 }
 
