@@ -4,8 +4,11 @@
 // file itself: it chooses records from few addresses and sizes, so that most of them fit the heap,
 // and the sums that the heap keeps are compared with its blocks.
 #include "analyzer/analysis/analysis.hpp"
+#include "analyzer/analysis/timeline_analysis.hpp"
 #include "analyzer/model/trace/trace_history.hpp"
 #include "analyzer/report/json_report.hpp"
+#include "analyzer/report/servability/timeline_report.hpp"
+#include "analyzer/servability/heap_offer.hpp"
 #include "analyzer/whatif/program/program_of_trace.hpp"
 #include "analyzer/whatif/recorded/proof.hpp"
 #include "tests/support/trace_builder.hpp"
@@ -106,6 +109,63 @@ void read_chunks(std::span<const std::byte> bytes) {
   must(count <= reader->record_count() && next <= reader->end_record());
 }
 
+/// Follows the free runs to the end.
+class RunsWalk final : public fragscope::model::CourseListener {
+ public:
+  explicit RunsWalk(const Recording& recording)
+      : offer_(recording.settings.rules) {}
+
+  void begin(EventIndex /*event*/,
+             const fragscope::model::CourseLevels& levels,
+             const fragscope::model::StateSource& state) override {
+    offer_.begin(state(), levels);
+    is_known_ = true;
+  }
+  void step(const fragscope::model::CourseStep& step,
+            const fragscope::model::CourseLevels& levels) override {
+    offer_.step(step, levels);
+  }
+  void mark(const fragscope::model::CourseMark& /*mark*/) override {}
+  void lose(EventIndex /*event*/, bool /*marks_are_missing*/) override { is_known_ = false; }
+
+  [[nodiscard]] bool is_known() const { return is_known_; }
+  [[nodiscard]] std::uint64_t free_bytes() {
+    std::uint64_t bytes = 0;
+    for (const auto& [home, runs] : offer_.runs().homes())
+      bytes += runs.free_bytes();
+    return bytes;
+  }
+
+ private:
+  fragscope::servability::HeapOffer offer_;
+  bool is_known_ = false;
+};
+
+/// What the walk over runs ends with is what the heap ends with, and a timeline can be shown.
+void check_timeline(const TraceHistory& history, const Recording& recording) {
+  RunsWalk walk(recording);
+  history.walk(walk);
+  const EventIndex end = history.end_event();
+  if (walk.is_known() && history.is_known_before(end)) {
+    history.visit_states_until(std::vector{end}, [&](EventIndex, const HeapState& state) {
+      std::uint64_t bytes = 0;
+      for (const auto& block : state.blocks)
+        bytes += block.state == fragscope::model::BlockState::kFree ? block.size_bytes : 0;
+      must(walk.free_bytes() == bytes);
+      return true;
+    });
+  }
+  constexpr std::size_t kColumns = 16;
+  const auto made = fragscope::analysis::analyze_timeline(recording, history, {}, kColumns);
+  if (!made) return;
+  must(made->timeline.column_count <= kColumns);
+  const fragscope::report::FrameText frames(recording, false);
+  const fragscope::report::CourseInput input{"input", recording, history.device()};
+  const fragscope::report::Paint paint(false);
+  must(!fragscope::report::timeline_text(*made, input, frames, paint).empty());
+  must(!fragscope::report::timeline_json(*made, input, frames, "0").empty());
+}
+
 void analyze(std::span<const std::byte> bytes) {
   Recording recording;
   auto opened = TraceHistory::open(bytes, recording);
@@ -138,6 +198,7 @@ void analyze(std::span<const std::byte> bytes) {
       history.device(), fragscope::whatif::program_of_trace(history, recording));
   must(proof.found.agreed <= proof.op_count);
 
+  check_timeline(history, recording);
   const auto analyzed =
       fragscope::analysis::analyze(recording, fragscope::analysis::Histories{opened->get()}, {});
   if (!analyzed) return;

@@ -67,9 +67,15 @@ class TraceHistory::CourseWalk {
     const auto event = static_cast<EventIndex>(next_++);
     if (record.device != static_cast<std::uint8_t>(history_.device_)) return;
     const std::uint64_t contradictions = heap_.contradictions();
+    const std::uint64_t keyframes = heap_.keyframes();
+    const bool was_empty = heap_.levels().reserved == 0;
     completed_ = record;
     heap_.apply(record);
     look(event);
+    // One that shows what the heap was takes nothing's place.
+    if (heap_.keyframes() != keyframes) {
+      replace(event, was_empty, heap_.contradictions() != contradictions);
+    }
     if (record.kind == RecordKind::kMark) return tell_mark(record, event);
     const auto kind = kind_of(record.kind);
     const bool was_taken = heap_.contradictions() == contradictions;
@@ -86,13 +92,26 @@ class TraceHistory::CourseWalk {
     if (record.kind == completed_.kind) completed_ = record;
   }
 
+  /// A keyframe may show another heap than the one that was known: of a recording that begins in the
+  /// middle it is the first that is seen, otherwise what was known was wrong.
+  void replace(EventIndex event, bool was_empty, bool was_wrong) {
+    if (!is_known_ || begun_at_ == event || (!was_empty && !was_wrong)) return;
+    if (was_wrong) listener_.lose(event, false);
+    begin_listener(event);
+  }
+
+  void begin_listener(EventIndex event) {
+    begun_at_ = event;
+    listener_.begin(
+        event, levels_of(heap_.levels()), [this] { return heap_.state(history_.names_); });
+  }
+
   // Whether the heap has become known, or is known no more.
   void look(EventIndex event) {
     if (heap_.is_known() == is_known_) return;
     is_known_ = heap_.is_known();
     if (is_known_) {
-      listener_.begin(
-          event, levels_of(heap_.levels()), [this] { return heap_.state(history_.names_); });
+      begin_listener(event);
     } else {
       listener_.lose(event, false);
     }
@@ -146,6 +165,7 @@ class TraceHistory::CourseWalk {
   RecordedHeap heap_;
   Record completed_;        // what the heap made of the last record
   std::uint64_t next_ = 0;  // the record that comes
+  EventIndex begun_at_ = kBeforeFirst;
   bool is_known_ = false;
 };
 
