@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk that `analyze` and `timeline` use and the scans of `kernels/` answer the same question by
-// different ways: event by event, and over all blocks of all events at once. They must agree.
+// The walk that `analyze` and `timeline` use and the scans of `kernels/` answer the same question
+// by different ways: event by event, and over all blocks of all events at once. They must agree.
 #include "analyzer/model/timeline.hpp"
 #include "analyzer/servability/heap_offer.hpp"
 #include "kernels/block_table.hpp"

@@ -92,8 +92,8 @@ class TraceHistory::CourseWalk {
     if (record.kind == completed_.kind) completed_ = record;
   }
 
-  /// A keyframe may show another heap than the one that was known: of a recording that begins in the
-  /// middle it is the first that is seen, otherwise what was known was wrong.
+  /// A keyframe may show another heap than the one that was known: of a recording that begins in
+  /// the middle it is the first that is seen, otherwise what was known was wrong.
   void replace(EventIndex event, bool was_empty, bool was_wrong) {
     if (!is_known_ || begun_at_ == event || (!was_empty && !was_wrong)) return;
     if (was_wrong) listener_.lose(event, false);
