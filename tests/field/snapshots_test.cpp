@@ -189,7 +189,7 @@ TEST_F(FieldSnapshots, TheFailureOnThreeCardsBecameImpossibleOneEventBefore) {
   EXPECT_EQ(moment->to_no->cause.kind, model::CourseKind::kAlloc);
   EXPECT_EQ(moment->to_no->cause.size_bytes, 5'308'694'528U);
   EXPECT_EQ(moment->to_no->before, servability::Server::kDriver);
-  constexpr std::uint64_t kMiB = 1024 * 1024;
+  constexpr std::uint64_t kMiB = std::uint64_t{1024} * 1024;
   EXPECT_EQ(moment->to_no->driver_before_bytes, 95'682'560U + 5060 * kMiB);
   EXPECT_EQ(report::FrameText(*recording, false).place(moment->to_no->cause.stack),
             "train/models.py:178 update_nodes");

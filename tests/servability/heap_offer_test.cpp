@@ -102,7 +102,8 @@ model::Recording recording_of(const model::ToyAllocator& toy) {
 class HeapOfferAgrees : public ::testing::TestWithParam<Program> {
  protected:
   [[nodiscard]] static Request random_request(std::mt19937& random) {
-    constexpr std::uint64_t kUnits[] = {512, 1536, 700 * 1024, kMiB, 3 * kMiB, 11 * kMiB};
+    constexpr std::uint64_t kUnits[] = {
+        512, 1536, std::uint64_t{700} * 1024, kMiB, 3 * kMiB, 11 * kMiB};
     const std::uint64_t unit = kUnits[random() % std::size(kUnits)];
     return {policy::round_size(unit * (1 + random() % 9), GetParam().rules),
             model::kDefaultPool,

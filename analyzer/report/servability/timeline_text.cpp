@@ -97,7 +97,8 @@ class TimelineWriter {
                                                 : fmt::format("{} or {}", width, width + 1);
   }
 
-  void write_curves(std::vector<std::pair<std::string, const Curve*>> curves, std::string_view of) {
+  void write_curves(const std::vector<std::pair<std::string, const Curve*>>& curves,
+                    std::string_view of) {
     std::uint64_t scale = 0;
     std::size_t width = 0;
     for (const auto& [name, curve] : curves) {
@@ -156,7 +157,7 @@ class TimelineWriter {
     for (const HomeCurve* home : std::span(homes).first(shown))
       curves.emplace_back(home_text(home->home, input_.recording), &home->largest_run);
     if (curves.empty()) return;
-    write_curves(std::move(curves), "HOLES");
+    write_curves(curves, "HOLES");
     if (homes.size() > shown) {
       out_ += fmt::format("  and {} more\n", plural(homes.size() - shown, "home", "homes"));
     }
