@@ -30,8 +30,8 @@ using verdict::Question;
 /// What keeping a failure's evidence costs, in block visits.
 constexpr std::uint64_t kVisitsPerFailure = 1024;
 constexpr std::uint64_t kMaxBlockVisits = std::uint64_t{1} << 27;
-/// Events times failures that are followed to find when each became impossible; some seconds.
-constexpr std::uint64_t kMaxWatchedEvents = std::uint64_t{1} << 25;
+/// Events times failures that are followed to find when each became impossible; most of a second.
+constexpr std::uint64_t kMaxWatchedEvents = std::uint64_t{1} << 21;
 
 std::vector<std::int32_t> devices_of(const model::Recording& recording) {
   std::set<std::int32_t> devices;
@@ -323,7 +323,7 @@ class Analyzer {
   /// Of the last failures, if following all of them would take too long.
   void find_moments(const History& history, std::span<Failure> failures) {
     const auto events = static_cast<std::uint64_t>(history.end_event() - history.first_event());
-    const std::uint64_t most = std::max<std::uint64_t>(kMaxWatchedEvents / events, 1);
+    const std::uint64_t most = kMaxWatchedEvents / events;
     if (failures.size() > most) failures = failures.last(most);
     std::vector<servability::Watch> watches;
     watches.reserve(failures.size());
