@@ -2,7 +2,7 @@
 // The question asked of every group and every size at once: what could have been served, and what
 // would it have taken? Each scan runs on the CPU, which defines the answer, or on a GPU, as the
 // caller chooses. Used by the analyzer; what a group is (one home at one event) is its business.
-// docs/kernels.md has the definitions.
+// algorithm/README.md has the definitions.
 #pragma once
 
 #include "kernels/algorithm/group_runs.hpp"
