@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The free runs of one device's heap while events change it: maximal ranges of free bytes inside
 // one segment. Follows ranges of addresses alone, so splits and merges of holes need not be told.
-// Used by `OfferWalk`, which keeps one that counts pending blocks as used and one that counts them
+// Used by `HeapOffer`, which keeps one that counts pending blocks as used and one that counts them
 // as free. Not thread-safe.
 #pragma once
 
