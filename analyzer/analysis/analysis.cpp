@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <map>
 #include <memory>
 #include <set>
@@ -25,10 +26,10 @@ using model::HeapState;
 using model::History;
 using verdict::Question;
 
-// Judging one failure costs a few passes over the blocks. This many block visits take some ten
-// seconds; a file that wants more was made to hurt, or wants a narrower question.
 /// What keeping a failure's evidence costs, in block visits.
 constexpr std::uint64_t kVisitsPerFailure = 1024;
+/// Judging one failure costs a few passes over the blocks. This many block visits take some ten
+/// seconds; a file that wants more was made to hurt, or wants a narrower question.
 constexpr std::uint64_t kMaxBlockVisits = std::uint64_t{1} << 27;
 /// Events times failures that are followed to find when each became impossible; most of a second.
 constexpr std::uint64_t kMaxWatchedEvents = std::uint64_t{1} << 21;
@@ -306,7 +307,9 @@ class Analyzer {
       return true;
     });
     if (visited_blocks_ > kMaxBlockVisits) return too_much_work(tasks.size());
-    if (has_events) find_moments(history, std::span(out_.failures).subspan(first_failure));
+    if (has_events && options_.find_moments) {
+      find_moments(history, std::span(out_.failures).subspan(first_failure));
+    }
     if (unplaced > 0) {
       out_.trust.push_back({"unplaced-blocks",
                             fmt::format("device {}: up to {} blocks lie in no known segment, or in "
@@ -421,19 +424,21 @@ Result<Analysis> analyze(const model::Recording& recording, const Options& optio
   add_file_signals(recording, rule, trust);
   std::vector<std::unique_ptr<const History>> timelines;
   Histories histories;
-  std::vector<whatif::Proof> proofs;
+  std::vector<std::future<whatif::Proof>> proofs;
   for (const std::int32_t device : devices_of(recording)) {
     auto timeline = std::make_unique<model::Timeline>(recording, device, rule);
     add_trace_signals(*timeline, trust);
     if (timeline->has_events() && options.device.value_or(device) == device) {
       proofs.push_back(
-          whatif::prove(device, whatif::program_of_snapshot(recording, *timeline, rule)));
+          whatif::prove_beside(device, whatif::program_of_snapshot(recording, *timeline, rule)));
     }
     histories.push_back(timeline.get());
     timelines.push_back(std::move(timeline));
   }
   Result<Analysis> made = Analyzer(recording, histories, options).run(rule, std::move(trust));
-  if (made) made->proofs = std::move(proofs);
+  if (!made) return made;
+  for (std::future<whatif::Proof>& proof : proofs)
+    made->proofs.push_back(proof.get());
   return made;
 }
 

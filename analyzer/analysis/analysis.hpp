@@ -43,6 +43,8 @@ struct Options {
   std::optional<std::uint64_t> device_free_bytes;
   std::optional<std::uint64_t> limit_bytes;
   std::optional<double> limit_fraction;
+  /// Whether to follow the history to the moment each request became impossible.
+  bool find_moments = true;
   std::string log_name;  ///< Where `messages` come from.
   std::vector<explain::Message> messages;
 };

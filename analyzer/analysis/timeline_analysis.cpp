@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/analysis/timeline_analysis.hpp"
 
+#include "analyzer/recording/byte_size.hpp"
 #include "analyzer/verdict/supply.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace fragscope::analysis {
@@ -46,6 +50,54 @@ std::vector<JudgedTurn> judge_turns(const model::History& history,
   return judged;
 }
 
+/// From an eighth of the request to four times its size.
+std::vector<std::uint64_t> sizes_around(std::uint64_t size_bytes) {
+  std::vector<std::uint64_t> sizes;
+  for (const std::uint64_t divisor : {8U, 4U, 2U, 1U})
+    sizes.push_back(std::max<std::uint64_t>(size_bytes / divisor, 1));
+  if (size_bytes < policy::kTooLarge / 4) {
+    sizes.push_back(size_bytes * 2);
+    sizes.push_back(size_bytes * 4);
+  }
+  return sizes;
+}
+
+/// As the allocator rounds them, each once. Sizes around the request leave out those of the other
+/// class, which are served elsewhere.
+Result<std::vector<std::uint64_t>> sizes_to_ask(const std::vector<std::uint64_t>& named,
+                                                const servability::Request& request,
+                                                const policy::SizeRules& rules) {
+  std::set<std::uint64_t> rounded;
+  for (const std::uint64_t size : named.empty() ? sizes_around(request.size_bytes) : named) {
+    if (size == 0 || size >= policy::kTooLarge) {
+      return failure(ErrorCode::kUsage,
+                     "--sizes: requests of 0 bytes, or of 1 EiB and more, never reach the "
+                     "allocator");
+    }
+    const std::uint64_t asked = policy::round_size(size, rules);
+    if (policy::size_class(asked) == request.size_class()) {
+      rounded.insert(asked);
+    } else if (!named.empty()) {
+      return failure(ErrorCode::kUsage,
+                     fmt::format("--sizes {}: expected sizes of the class of the request ({}, {}), "
+                                 "since the other class is served by other segments",
+                                 model::show_bytes(size),
+                                 model::show_bytes(request.size_bytes),
+                                 policy::to_string(request.size_class())));
+    }
+  }
+  return std::vector<std::uint64_t>(rounded.begin(), rounded.end());
+}
+
+/// Each stands for the heap that the last event of a column left.
+std::vector<EventIndex> ends_of_columns(const servability::Timeline& timeline) {
+  std::vector<EventIndex> targets;
+  targets.reserve(timeline.column_count);
+  for (std::size_t column = 1; column <= timeline.column_count; ++column)
+    targets.push_back(timeline.begin_of(column));
+  return targets;
+}
+
 }  // namespace
 
 const JudgedTurn* TimelineAnalysis::judgement_at(EventIndex event) const {
@@ -56,7 +108,8 @@ const JudgedTurn* TimelineAnalysis::judgement_at(EventIndex event) const {
 Result<TimelineAnalysis> analyze_timeline(const model::Recording& recording,
                                           const model::History& history,
                                           Options options,
-                                          std::size_t column_count) {
+                                          const TimelineOptions& wanted) {
+  options.find_moments = false;  // the walk below finds all turns of the one that is asked
   const bool has_failure = !history.failed_requests().empty();
   if (options.request_bytes && has_failure) options.at = Moment{Moment::Kind::kOom, {}};
   TimelineAnalysis made;
@@ -70,10 +123,15 @@ Result<TimelineAnalysis> analyze_timeline(const model::Recording& recording,
   if (made.asked) {
     watch = {request_of(made.asked->question), room_of(*made.asked), history.end_event()};
   }
-  made.timeline = servability::find_timeline(history, watch, rules, column_count);
-  if (made.timeline.asked) {
-    made.judged = judge_turns(history, *made.asked, made.timeline.asked->turns, rules);
-  }
+  made.timeline = servability::find_timeline(history, watch, rules, wanted.column_count);
+  if (!made.timeline.asked) return made;
+  made.judged = judge_turns(history, *made.asked, made.timeline.asked->turns, rules);
+  auto sizes = sizes_to_ask(wanted.sizes, watch->request, rules);
+  if (!sizes) return tl::unexpected<Error>(sizes.error());
+  auto map = servability::find_size_map(
+      history, *watch, std::move(*sizes), ends_of_columns(made.timeline), rules, wanted.scan_on);
+  if (!map) return tl::unexpected<Error>(map.error());
+  made.size_map = std::move(*map);
   return made;
 }
 

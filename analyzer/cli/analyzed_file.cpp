@@ -10,6 +10,7 @@
 #include "analyzer/whatif/program/program_of_trace.hpp"
 #include "trace/file/trace_reader.hpp"
 
+#include <future>
 #include <utility>
 
 namespace fragscope::cli {
@@ -44,13 +45,13 @@ Result<Analyzed> analyze_trace(const std::string& path,
   if (!history) return tl::unexpected<Error>(history.error());
   if (input->is_ring()) made.recording.kind = "ring";
   made.recording.input_bytes = source.bytes().size();
-  whatif::Proof proof =
-      whatif::prove((*history)->device(),
-                    whatif::program_of_trace(**history, made.recording, whatif::kMostProven));
+  std::future<whatif::Proof> proof = whatif::prove_beside(
+      (*history)->device(),
+      whatif::program_of_trace(**history, made.recording, whatif::kMostProven));
   auto analyzed = analysis::analyze(made.recording, analysis::Histories{history->get()}, options);
   if (!analyzed) return tl::unexpected<Error>(analyzed.error());
   made.analysis = std::move(*analyzed);
-  made.analysis.proofs.push_back(std::move(proof));
+  made.analysis.proofs.push_back(proof.get());
   return made;
 }
 

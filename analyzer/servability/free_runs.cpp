@@ -6,10 +6,14 @@
 
 namespace fragscope::servability {
 
-void FreeRuns::begin(const model::HeapState& state, bool pending_is_free) {
+void FreeRuns::begin(const model::HeapState& state,
+                     bool pending_is_free,
+                     const FollowSegment& is_followed) {
   segments_.clear();
   runs_.clear();
+  last_ = nullptr;
   for (const model::HeapSegment& segment : state.segments) {
+    if (!is_followed(segment.home)) continue;
     const Range range{segment.address, segment.address + segment.size_bytes};
     const SegmentRange& held = segments_[range.begin] = {range, segment.home};
     model::for_each_free_run(state,
@@ -21,11 +25,19 @@ void FreeRuns::begin(const model::HeapState& state, bool pending_is_free) {
   }
 }
 
-FreeRuns::Segments::const_iterator FreeRuns::segment_at(std::uint64_t address) const {
+FreeRuns::Segments::iterator FreeRuns::segment_at(std::uint64_t address) {
   const auto behind = segments_.upper_bound(address);
   if (behind == segments_.begin()) return segments_.end();
   const auto found = std::prev(behind);
   return address < found->second.range.end ? found : segments_.end();
+}
+
+const SegmentRange* FreeRuns::find_segment(std::uint64_t address) {
+  if (last_ == nullptr || !last_->range.contains(address)) {
+    const auto found = segment_at(address);
+    last_ = found == segments_.end() ? nullptr : &found->second;
+  }
+  return last_;
 }
 
 void FreeRuns::add_run(const SegmentRange& segment, Range run) {
@@ -38,6 +50,7 @@ void FreeRuns::add_segment(Range range, const model::Home& home) {
   const auto behind = segments_.lower_bound(range.begin);
   const bool overlaps_behind = behind != segments_.end() && behind->first < range.end;
   if (overlaps_behind || segment_at(range.begin) != segments_.end()) return;
+  last_ = nullptr;
 
   SegmentRange grown{range, home};
   const auto is_same = [&home](const SegmentRange& other) {
@@ -64,6 +77,7 @@ void FreeRuns::remove_segment(Range range) {
   if (found == segments_.end() || found->second.range.end < range.end) return;
   take(range);
   const SegmentRange whole = found->second;
+  last_ = nullptr;
   segments_.erase(found);
   if (whole.range.begin < range.begin) {
     segments_[whole.range.begin] = {{whole.range.begin, range.begin}, whole.home};
@@ -78,7 +92,7 @@ void FreeRuns::take(Range range) {
   if (at != runs_.begin() && std::prev(at)->second > range.begin) --at;
   while (at != runs_.end() && at->first < range.end) {
     const Range run{at->first, at->second};
-    const SegmentRange& segment = segment_at(run.begin)->second;
+    const SegmentRange& segment = *find_segment(run.begin);
     listener_->run_goes(segment, run);
     runs_.erase(at);
     if (run.begin < range.begin) add_run(segment, {run.begin, range.begin});
@@ -89,15 +103,15 @@ void FreeRuns::take(Range range) {
 
 void FreeRuns::give(Range range) {
   while (range.begin < range.end) {
-    const auto found = segment_at(range.begin);
-    if (found == segments_.end()) {
+    const SegmentRange* const found = find_segment(range.begin);
+    if (found == nullptr) {
       const auto next = segments_.upper_bound(range.begin);
       if (next == segments_.end()) return;
       range.begin = next->first;
       continue;
     }
-    const std::uint64_t end = std::min(range.end, found->second.range.end);
-    give_within(found->second, {range.begin, end});
+    const std::uint64_t end = std::min(range.end, found->range.end);
+    give_within(*found, {range.begin, end});
     range.begin = end;
   }
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The free runs of one device's heap while events change it: maximal ranges of free bytes inside
 // one segment. Follows ranges of addresses alone, so splits and merges of holes need not be told.
-// Used by `HeapOffer`, which keeps one that counts pending blocks as used and one that counts them
-// as free. Not thread-safe.
+// Used by `HeapOffer`. Not thread-safe.
 #pragma once
 
 #include "analyzer/model/heap_state.hpp"
@@ -10,6 +9,7 @@
 #include <absl/container/btree_map.h>
 
 #include <cstdint>
+#include <functional>
 
 namespace fragscope::servability {
 
@@ -18,6 +18,9 @@ struct Range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   [[nodiscard]] std::uint64_t size_bytes() const { return end - begin; }
+  [[nodiscard]] bool contains(std::uint64_t address) const {
+    return begin <= address && address < end;
+  }
 };
 
 /// A plain segment, or a mapped range of an expandable one.
@@ -47,8 +50,14 @@ class FreeRuns {
   explicit FreeRuns(RunListener& listener)
       : listener_(&listener) {}
 
-  /// Begins again with this heap. Tells the listener of its runs, but not that earlier ones go.
-  void begin(const model::HeapState& state, bool pending_is_free);
+  using FollowSegment = std::function<bool(const model::Home& home)>;
+
+  /// Begins again with those segments of this heap that are to be followed. Tells the listener of
+  /// their runs, but not that earlier ones go.
+  void begin(
+      const model::HeapState& state,
+      bool pending_is_free,
+      const FollowSegment& is_followed = [](const model::Home&) { return true; });
 
   /// A segment, or pages, all free. Pages next to others of their home are one range with them.
   void add_segment(Range range, const model::Home& home);
@@ -75,13 +84,16 @@ class FreeRuns {
   using Segments = absl::btree_map<std::uint64_t, SegmentRange>;  // by begin
   using Runs = absl::btree_map<std::uint64_t, std::uint64_t>;     // begin, end
 
-  [[nodiscard]] Segments::const_iterator segment_at(std::uint64_t address) const;
+  [[nodiscard]] Segments::iterator segment_at(std::uint64_t address);
+  /// The same, or null; quick where the one found last is asked for again.
+  [[nodiscard]] const SegmentRange* find_segment(std::uint64_t address);
   void add_run(const SegmentRange& segment, Range run);
   void give_within(const SegmentRange& segment, Range range);
 
   RunListener* listener_;
   Segments segments_;
   Runs runs_;
+  const SegmentRange* last_ = nullptr;  // segment found
 };
 
 }  // namespace fragscope::servability

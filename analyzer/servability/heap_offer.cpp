@@ -4,7 +4,7 @@
 #include "analyzer/verdict/layout/address_layout.hpp"
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 namespace fragscope::servability {
 
@@ -33,6 +33,7 @@ std::uint64_t HomeRuns::best_fit(std::uint64_t bytes) const {
 
 void RunBooks::clear() {
   homes_.clear();
+  last_ = nullptr;
   changed_.clear();
   releasable_bytes_ = 0;
 }
@@ -49,10 +50,15 @@ std::uint64_t RunBooks::releasable_of(const SegmentRange& segment, Range run) co
 }
 
 HomeRuns& RunBooks::change(const Home& home) {
-  if (changed_.empty() || changed_.back() != home) {
-    if (std::ranges::find(changed_, home) == changed_.end()) changed_.push_back(home);
-  }
-  return homes_[home];
+  if (last_ == nullptr || last_->first != home) last_ = &*homes_.try_emplace(home).first;
+  if (!last_->second.set_listed(true)) changed_.push_back(home);
+  return last_->second;
+}
+
+void RunBooks::forget_changes() {
+  for (const Home& home : changed_)
+    homes_[home].set_listed(false);
+  changed_.clear();
 }
 
 void RunBooks::run_comes(const SegmentRange& segment, Range run) {
@@ -70,18 +76,28 @@ const HomeRuns* RunBooks::find(const Home& home) const {
   return found == homes_.end() ? nullptr : &found->second;
 }
 
-HeapOffer::HeapOffer(const policy::SizeRules& rules)
+HeapOffer::HeapOffer(const policy::SizeRules& rules, std::vector<Home> followed)
     : rules_(&rules)
+    , followed_(std::move(followed))
     , books_(rules)
-    , waited_books_(rules)
     , runs_(books_)
+    , waited_books_(rules)
     , waited_runs_(waited_books_) {}
+
+bool HeapOffer::follows(const Home& home) const {
+  return followed_.empty() || std::ranges::find(followed_, home) != followed_.end();
+}
 
 void HeapOffer::begin(const model::HeapState& state, const model::CourseLevels& levels) {
   books_.clear();
   waited_books_.clear();
-  runs_.begin(state, false);
-  waited_runs_.begin(state, true);
+  pending_.clear();
+  runs_.begin(state, false, [this](const Home& home) { return follows(home); });
+  plain_.begin(state);
+  waited_runs_.begin(state, true, [](const Home& home) { return home.expandable; });
+  for (const model::HeapBlock& block : state.blocks) {
+    if (block.state == model::BlockState::kPending) pending_.insert(block.address);
+  }
   starts_.clear();
   for (const model::ExpandableStart& each : state.expandable_starts) {
     const auto [known, is_new] = starts_.try_emplace(each.home, each.address);
@@ -92,34 +108,56 @@ void HeapOffer::begin(const model::HeapState& state, const model::CourseLevels& 
 
 void HeapOffer::step(const model::CourseStep& step, const model::CourseLevels& levels) {
   reserved_bytes_ = levels.reserved_bytes;
-  const Range range{step.address, step.address + step.size_bytes};
+  const Range block{step.address, step.address + step.size_bytes};
   switch (step.kind) {
     case CourseKind::kAlloc:
-      runs_.take(range);
-      waited_runs_.take(range);
-      return;
+      return take(block);
     case CourseKind::kFree:
-      waited_runs_.give(range);
-      return;
+      return free(block);
     case CourseKind::kComplete:
-      runs_.give(range);
-      waited_runs_.give(range);
-      return;
+      return complete(block);
+    case CourseKind::kDevice:
+      return change_device(step);
     case CourseKind::kFailure:
       return;
-    case CourseKind::kDevice:
-      break;
   }
-  for (FreeRuns* runs : std::array{&runs_, &waited_runs_}) {
-    if (step.comes) {
-      runs->add_segment(range, step.home);
-    } else {
-      runs->remove_segment(range);
-    }
+}
+
+void HeapOffer::take(Range block) {
+  const Home* const plain = plain_.take(block);
+  if (plain == nullptr || follows(*plain)) runs_.take(block);
+  if (plain == nullptr) waited_runs_.take(block);
+}
+
+void HeapOffer::free(Range block) {
+  if (!pending_.insert(block.begin).second) return;
+  if (plain_.give(block) == nullptr) waited_runs_.give(block);
+}
+
+void HeapOffer::complete(Range block) {
+  // Where the free was not told before, it happens now.
+  if (pending_.erase(block.begin) == 0 && plain_.give(block) == nullptr) waited_runs_.give(block);
+  runs_.give(block);
+}
+
+void HeapOffer::change_device(const model::CourseStep& step) {
+  const Range range{step.address, step.address + step.size_bytes};
+  const Home& home = step.home;
+  if (!step.comes) {
+    runs_.remove_segment(range);
+    plain_.remove(range);
+    waited_runs_.remove_segment(range);
+    return;
   }
-  if (!step.comes || !step.home.expandable) return;
-  const auto [known, is_new] = starts_.try_emplace(step.home, step.address);
+  if (follows(home)) runs_.add_segment(range, home);
+  if (!home.expandable) return plain_.add(range, home);
+  waited_runs_.add_segment(range, home);
+  const auto [known, is_new] = starts_.try_emplace(home, step.address);
   if (!is_new) known->second = std::min(known->second, step.address);
+}
+
+std::uint64_t HeapOffer::releasable_bytes() const {
+  return plain_.releasable_bytes() + waited_books_.releasable_bytes();
 }
 
 /// Expandable segments serve only while the option is on.
@@ -173,14 +211,14 @@ std::uint64_t HeapOffer::need_of(const Request& request) const {
 }
 
 std::uint64_t HeapOffer::driver_bytes(const DriverRoom& room) const {
-  const std::uint64_t releasable = waited_books_.releasable_bytes();
+  const std::uint64_t releasable = releasable_bytes();
   const std::uint64_t give = room.free_with(reserved_bytes_) + releasable;
   if (!room.limit_bytes) return give;
   return std::min(give, minus(*room.limit_bytes, minus(reserved_bytes_, releasable)));
 }
 
 bool HeapOffer::driver_gives(const Request& request, const DriverRoom& room) const {
-  const std::uint64_t releasable = waited_books_.releasable_bytes();
+  const std::uint64_t releasable = releasable_bytes();
   const std::uint64_t asked = policy::device_allocation(request.size_bytes, *rules_);
   // The limit is checked against the device allocation, even for an expandable request.
   if (room.limit_bytes && minus(reserved_bytes_, releasable) + asked > *room.limit_bytes) {

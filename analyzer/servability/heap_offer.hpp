@@ -10,12 +10,15 @@
 #include "allocator/policy/size_rules.hpp"
 #include "analyzer/model/course/course.hpp"
 #include "analyzer/servability/free_runs.hpp"
+#include "analyzer/servability/plain_segments.hpp"
 
 #include <absl/container/btree_map.h>
+#include <absl/container/flat_hash_set.h>
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace fragscope::servability {
@@ -47,10 +50,13 @@ class HomeRuns {
   [[nodiscard]] std::uint64_t free_bytes() const { return free_bytes_; }
   /// The shortest of at least `bytes`, as best fit takes it; 0: there is none.
   [[nodiscard]] std::uint64_t best_fit(std::uint64_t bytes) const;
+  /// Sets the flag by which `RunBooks` lists a home once; gives what it was.
+  bool set_listed(bool is_listed) { return std::exchange(is_listed_, is_listed); }
 
  private:
   absl::btree_map<std::uint64_t, std::uint32_t> lengths_;  // how many of each
   std::uint64_t free_bytes_ = 0;
+  bool is_listed_ = false;
 };
 
 /// The runs of all homes, and what of them could go back to the driver. As with `find_supply`, that
@@ -69,7 +75,7 @@ class RunBooks final : public RunListener {
   [[nodiscard]] const std::map<model::Home, HomeRuns>& homes() const { return homes_; }
   /// Whose runs changed since `forget_changes`, each once.
   [[nodiscard]] const std::vector<model::Home>& changed() const { return changed_; }
-  void forget_changes() { changed_.clear(); }
+  void forget_changes();
   /// Wholly free segments, and whole pages of expandable ones.
   [[nodiscard]] std::uint64_t releasable_bytes() const { return releasable_bytes_; }
 
@@ -79,6 +85,7 @@ class RunBooks final : public RunListener {
 
   const policy::SizeRules* rules_;
   std::map<model::Home, HomeRuns> homes_;
+  std::pair<const model::Home, HomeRuns>* last_ = nullptr;  // of `homes_`, changed
   std::vector<model::Home> changed_;
   std::uint64_t releasable_bytes_ = 0;
 };
@@ -107,8 +114,9 @@ enum class Server : std::uint8_t {
 
 class HeapOffer {
  public:
-  /// `rules` must outlive this.
-  explicit HeapOffer(const policy::SizeRules& rules);
+  /// `rules` must outlive this. Runs are kept of these homes alone, which are those of the requests
+  /// that will be asked about; of all homes if none are named.
+  explicit HeapOffer(const policy::SizeRules& rules, std::vector<model::Home> followed = {});
   HeapOffer(const HeapOffer&) = delete;
   HeapOffer& operator=(const HeapOffer&) = delete;
   ~HeapOffer() = default;
@@ -137,11 +145,22 @@ class HeapOffer {
   [[nodiscard]] bool has_hole(const Request& request) const;
   [[nodiscard]] bool driver_gives(const Request& request, const DriverRoom& room) const;
   [[nodiscard]] std::uint64_t need_of(const Request& request) const;
+  [[nodiscard]] std::uint64_t releasable_bytes() const;
+  [[nodiscard]] bool follows(const model::Home& home) const;
+  void take(Range block);
+  void free(Range block);
+  void complete(Range block);
+  void change_device(const model::CourseStep& step);
 
   const policy::SizeRules* rules_;
+  std::vector<model::Home> followed_;
   RunBooks books_;
+  FreeRuns runs_;  // of the followed homes; pending blocks count as used
+  // What would be free once pending frees were waited for: how much of each plain segment, and
+  // which runs of expandable ones, whose pages go back one by one.
+  absl::flat_hash_set<std::uint64_t> pending_;  // blocks, by address
+  PlainSegments plain_;
   RunBooks waited_books_;
-  FreeRuns runs_;
   FreeRuns waited_runs_;
   absl::btree_map<model::Home, std::uint64_t> starts_;  // lowest address of expandable homes
   std::uint64_t reserved_bytes_ = 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/servability/moment.hpp"
 
+#include <set>
+
 namespace fragscope::servability {
 
 using model::CourseKind;
@@ -9,10 +11,19 @@ using model::EventIndex;
 
 namespace {
 
+std::vector<model::Home> homes_of(std::span<const Watch> watches) {
+  std::set<model::Home> homes;
+  for (const Watch& watch : watches) {
+    homes.insert(watch.request.home(false));
+    homes.insert(watch.request.home(true));
+  }
+  return {homes.begin(), homes.end()};
+}
+
 class MomentWalk final : public model::CourseListener {
  public:
   MomentWalk(std::span<const Watch> watches, const policy::SizeRules& rules)
-      : offer_(rules)
+      : offer_(rules, homes_of(watches))
       , moments_(watches.size()) {
     answers_.reserve(watches.size());
     for (const Watch& watch : watches)

@@ -156,7 +156,9 @@ void check_timeline(const TraceHistory& history, const Recording& recording) {
     });
   }
   constexpr std::size_t kColumns = 16;
-  const auto made = fragscope::analysis::analyze_timeline(recording, history, {}, kColumns);
+  fragscope::analysis::TimelineOptions wanted;
+  wanted.column_count = kColumns;
+  const auto made = fragscope::analysis::analyze_timeline(recording, history, {}, wanted);
   if (!made) return;
   must(made->timeline.column_count <= kColumns);
   const fragscope::report::FrameText frames(recording, false);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the JSON of `replay`, `fit`, `stages`, `growth` and `diff` against docs/json.md, for every
+"""Holds the JSON of `replay`, `fit`, `stages`, `timeline`, `growth` and `diff` against docs/json.md, for every
 fixture that they read. usage: test_shapes.py TOOL [unittest arguments]"""
 
 import json
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unittest
 
-from contract import course, whatif
+from contract import course, servability, whatif
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TOOL = ""
@@ -62,6 +62,12 @@ class ShapesTest(unittest.TestCase):
 
     def test_stages(self):
         self.check(course.stages_problems, SNAPSHOTS + TRACES, "stages", at_least=60)
+
+    def test_timeline(self):
+        recordings = SNAPSHOTS + TRACES
+        for options in ((), ("--request", "64MiB", "--columns", "7", "--sizes", "2MiB,30MiB,1GiB"),
+                        ("--request", "3KiB", "--device-free", "1GiB", "--scan-on", "cpu")):
+            self.check(servability.timeline_problems, recordings, "timeline", *options, at_least=60)
 
     def test_growth(self):
         for options in ((), ("--period", "auto")):

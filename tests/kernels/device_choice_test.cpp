@@ -30,7 +30,7 @@ TEST(DeviceChoice, TakesTheCpuForSmallWorkWithoutLookingForAGpu) {
 
   ASSERT_THAT(choice, IsOk());
   EXPECT_EQ(choice->device, Device::kCpu);
-  EXPECT_EQ(choice->reason, "the CPU, since 1.5 MB are scanned before a GPU is ready");
+  EXPECT_EQ(choice->reason, "the CPU, since it is done with 1.5 MB before a GPU is ready");
 }
 
 TEST(DeviceChoice, NamesWhyThereIsNoGpu) {

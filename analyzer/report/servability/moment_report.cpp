@@ -15,6 +15,7 @@ using analysis::Failure;
 using model::CourseKind;
 using model::show_bytes;
 using model::show_count;
+using servability::Means;
 using servability::Moment;
 using servability::Server;
 using servability::Turn;
@@ -86,6 +87,20 @@ std::string_view to_string(Server server) {
       break;
   }
   return "nobody";
+}
+
+std::string_view to_string(Means means) {
+  switch (means) {
+    case Means::kHole:
+      return "hole";
+    case Means::kDriver:
+      return "driver";
+    case Means::kCompaction:
+      return "compaction";
+    case Means::kNothing:
+      break;
+  }
+  return "nothing";
 }
 
 std::string home_text(const model::Home& home, const model::Recording& recording) {

@@ -7,6 +7,7 @@
 #include "analyzer/report/frame_text.hpp"
 #include "analyzer/report/terminal.hpp"
 #include "analyzer/servability/moment.hpp"
+#include "analyzer/servability/size_map.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -19,6 +20,8 @@ namespace fragscope::report {
 [[nodiscard]] std::string cause_text(const model::CourseStep& cause);
 /// "hole", "driver", "nobody".
 [[nodiscard]] std::string_view to_string(servability::Server server);
+/// "hole", "driver", "compaction", "nothing".
+[[nodiscard]] std::string_view to_string(servability::Means means);
 /// "(0,0) large, stream 0".
 [[nodiscard]] std::string home_text(const model::Home& home, const model::Recording& recording);
 

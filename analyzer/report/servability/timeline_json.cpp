@@ -56,6 +56,30 @@ Json asked_json(const analysis::TimelineAnalysis& analysis,
   return object;
 }
 
+Json size_map_json(const servability::SizeMap& map) {
+  Json events = Json::array();
+  Json driver = Json::array();
+  Json moves = Json::array();
+  for (const servability::MapMoment& moment : map.moments) {
+    events.push_back(moment.behind);
+    driver.push_back(moment.driver_bytes);
+    moves.push_back(moment.move_bytes ? Json(*moment.move_bytes) : Json());
+  }
+  Json sizes = Json::array();
+  for (std::size_t size = 0; size < map.sizes.size(); ++size) {
+    Json served = Json::array();
+    for (std::size_t moment = 0; moment < map.moments.size(); ++moment)
+      served.push_back(to_string(map.means_for(size, moment)));
+    sizes.push_back({{"size_bytes", map.sizes[size]}, {"served_by", std::move(served)}});
+  }
+  return {{"scanned_on", map.ran.device == kernels::Device::kCuda ? "cuda" : "cpu"},
+          {"scanned_on_reason", map.ran.reason},
+          {"behind_events", std::move(events)},
+          {"driver_bytes", std::move(driver)},
+          {"move_bytes", std::move(moves)},
+          {"sizes", std::move(sizes)}};
+}
+
 }  // namespace
 
 std::string timeline_json(const analysis::TimelineAnalysis& analysis,
@@ -81,6 +105,7 @@ std::string timeline_json(const analysis::TimelineAnalysis& analysis,
     root["homes"].push_back(std::move(entry));
   }
   root["asked"] = timeline.asked ? asked_json(analysis, input, frames) : Json();
+  root["size_map"] = analysis.size_map ? size_map_json(*analysis.size_map) : Json();
   return one_line(root);
 }
 

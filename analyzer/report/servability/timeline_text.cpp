@@ -15,11 +15,14 @@ using model::show_count;
 using servability::AskedCurves;
 using servability::Curve;
 using servability::HomeCurve;
+using servability::Means;
 using servability::Server;
+using servability::SizeMap;
 using servability::Timeline;
 using servability::Turn;
 
 constexpr std::size_t kMostHomes = 12;
+constexpr std::string_view kAtLeast = "each column at its least";
 /// From nothing to the most.
 constexpr std::string_view kLevels = "_.:-=+*#";
 
@@ -75,6 +78,7 @@ class TimelineWriter {
                         input_.device,
                         events_text());
     if (timeline_.asked) write_asked(*timeline_.asked);
+    if (analysis_.size_map) write_sizes(*analysis_.size_map);
     write_homes();
     if (timeline_.asked) write_turns(*timeline_.asked);
     out_ += evidence_text(input_, paint_);
@@ -98,17 +102,15 @@ class TimelineWriter {
   }
 
   void write_curves(const std::vector<std::pair<std::string, const Curve*>>& curves,
-                    std::string_view of) {
+                    std::string_view of,
+                    std::string_view what) {
     std::uint64_t scale = 0;
     std::size_t width = 0;
     for (const auto& [name, curve] : curves) {
       scale = std::max(scale, most_of(*curve));
       width = std::max(width, name.size());
     }
-    out_ +=
-        title(paint_,
-              of,
-              fmt::format("each column at its least; _ is nothing, # is {}", show_bytes(scale)));
+    out_ += title(paint_, of, fmt::format("{}; _ is nothing, # is {}", what, show_bytes(scale)));
     for (const auto& [name, curve] : curves) {
       out_ += fmt::format("  {:<{}}  {}  {} to {}\n",
                           name,
@@ -131,7 +133,8 @@ class TimelineWriter {
             : std::string("as named with --request"));
     write_curves(
         {{"would be served", &asked.largest_served}, {"free in pieces", &asked.free_at_home}},
-        "SERVED");
+        "SERVED",
+        kAtLeast);
     out_ +=
         wrapped(analysis_.asked->facts.free.known()
                     ? "would be served: by a hole at home, or by the driver once pending frees "
@@ -141,6 +144,60 @@ class TimelineWriter {
                       "device had free is not known and not counted",
                 kTextWidth,
                 2);
+  }
+
+  void write_sizes(const SizeMap& map) {
+    out_ +=
+        title(paint_, "SIZES", "what would have served them, behind the last event of a column");
+    Table table;
+    for (std::size_t size = 0; size < map.sizes.size(); ++size) {
+      std::string row(timeline_.column_count, ' ');  // a blank: not known
+      for (std::size_t moment = 0; moment < map.moments.size(); ++moment)
+        row[column_of(map.moments[moment])] = mark_of(map.means_for(size, moment));
+      table.add({right(show_bytes(map.sizes[size])), left(std::move(row))});
+    }
+    out_ += table.text(paint_);
+    out_ += "  # a hole, + the driver, ~ only with blocks moved together, _ nothing\n";
+    write_moves(map);
+    out_ += wrapped("scanned on " + map.ran.reason, kTextWidth, 2);
+  }
+
+  void write_moves(const SizeMap& map) {
+    Curve curve(timeline_.column_count);
+    bool has_move = false;
+    for (const servability::MapMoment& moment : map.moments) {
+      if (!moment.move_bytes) continue;
+      curve[column_of(moment)] = {*moment.move_bytes, *moment.move_bytes};
+      has_move = true;
+    }
+    const std::string size = show_bytes(timeline_.asked->watch.request.size_bytes);
+    if (!has_move) {
+      out_ += fmt::format("  no segment at home could have held {} then\n", size);
+      return;
+    }
+    write_curves({{size, &curve}},
+                 "MOVES",
+                 "live bytes in the cheapest range for it; a blank: no segment could hold it");
+  }
+
+  [[nodiscard]] std::size_t column_of(const servability::MapMoment& moment) const {
+    const auto events = static_cast<std::uint64_t>(timeline_.end_event - timeline_.first_event);
+    const auto at = static_cast<std::uint64_t>(moment.behind - timeline_.first_event);
+    return static_cast<std::size_t>(at * timeline_.column_count / events);
+  }
+
+  static char mark_of(Means means) {
+    switch (means) {
+      case Means::kHole:
+        return '#';
+      case Means::kDriver:
+        return '+';
+      case Means::kCompaction:
+        return '~';
+      case Means::kNothing:
+        break;
+    }
+    return '_';
   }
 
   void write_homes() {
@@ -157,7 +214,7 @@ class TimelineWriter {
     for (const HomeCurve* home : std::span(homes).first(shown))
       curves.emplace_back(home_text(home->home, input_.recording), &home->largest_run);
     if (curves.empty()) return;
-    write_curves(curves, "HOLES");
+    write_curves(curves, "HOLES", kAtLeast);
     if (homes.size() > shown) {
       out_ += fmt::format("  and {} more\n", plural(homes.size() - shown, "home", "homes"));
     }

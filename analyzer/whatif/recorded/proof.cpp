@@ -22,4 +22,9 @@ Proof prove(std::int32_t device, Result<Program> program) {
   return proof;
 }
 
+std::future<Proof> prove_beside(std::int32_t device, Result<Program> program) {
+  // With both policies it is done by whoever asks for the result if no thread can be started.
+  return std::async(std::launch::async | std::launch::deferred, prove, device, std::move(program));
+}
+
 }  // namespace fragscope::whatif

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -36,5 +37,7 @@ inline constexpr std::uint64_t kMostProven = std::uint64_t{1} << 20;
 
 /// Runs the program of a device's history, if it is one. Cost: two runs of the program.
 [[nodiscard]] Proof prove(std::int32_t device, Result<Program> program);
+/// The same beside the caller, on a thread of its own where there is one to be had.
+[[nodiscard]] std::future<Proof> prove_beside(std::int32_t device, Result<Program> program);
 
 }  // namespace fragscope::whatif

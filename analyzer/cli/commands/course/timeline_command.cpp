@@ -5,6 +5,7 @@
 #include "analyzer/cli/input/history_file.hpp"
 #include "analyzer/cli/input/request_options.hpp"
 #include "analyzer/cli/output.hpp"
+#include "analyzer/recording/byte_size.hpp"
 #include "analyzer/report/servability/timeline_report.hpp"
 
 #include <fmt/format.h>
@@ -12,6 +13,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace fragscope::cli {
 namespace {
@@ -19,12 +23,16 @@ namespace {
 constexpr int kBecameImpossible = 10;
 constexpr int kNeverPossible = 11;
 constexpr std::size_t kMostColumns = 4096;
+constexpr std::size_t kMostSizes = 256;
+constexpr std::string_view kSizesExpected = "sizes with commas between them, as 64MiB,1.5GiB";
 
 struct TimelineArguments {
   std::string file;
   RequestArguments request;
   std::optional<std::int32_t> device;
   std::size_t columns = 60;
+  std::vector<std::string> sizes;
+  std::string scan_on = "auto";
   bool json = false;
   bool redact = false;
   bool exit_code = false;
@@ -38,14 +46,33 @@ int code_of(const servability::Timeline& timeline) {
   return was_possible ? kBecameImpossible : kNeverPossible;
 }
 
+kernels::Device scan_device(std::string_view name) {
+  if (name == "cpu") return kernels::Device::kCpu;
+  return name == "cuda" ? kernels::Device::kCuda : kernels::Device::kAuto;
+}
+
+Result<analysis::TimelineOptions> timeline_options(const TimelineArguments& arguments) {
+  analysis::TimelineOptions wanted;
+  wanted.column_count = arguments.columns;
+  wanted.scan_on = scan_device(arguments.scan_on);
+  for (const std::string& text : arguments.sizes) {
+    const Result<std::uint64_t> size = model::parse_bytes(text);
+    if (!size) return tl::unexpected<Error>(wrong_option("--sizes", text, kSizesExpected));
+    wanted.sizes.push_back(*size);
+  }
+  return wanted;
+}
+
 Result<int> show_timeline(const TimelineArguments& arguments) {
   Result<analysis::Options> options = parse_request(arguments.request);
   if (!options) return tl::unexpected<Error>(options.error());
+  const Result<analysis::TimelineOptions> wanted = timeline_options(arguments);
+  if (!wanted) return tl::unexpected<Error>(wanted.error());
   const auto file = HistoryFile::open(arguments.file, arguments.device, Needs::kHistory);
   if (!file) return tl::unexpected<Error>(file.error());
   const model::Recording& recording = (*file)->recording();
-  const auto made = analysis::analyze_timeline(
-      recording, (*file)->history(), std::move(*options), arguments.columns);
+  const auto made =
+      analysis::analyze_timeline(recording, (*file)->history(), std::move(*options), *wanted);
   if (!made) return tl::unexpected<Error>(made.error());
   const report::FrameText frames(recording, arguments.redact);
   const std::string path = arguments.redact ? "(masked)" : report::printable(arguments.file);
@@ -77,6 +104,19 @@ void add_timeline_command(CLI::App& app, std::function<int()>& run) {
       "--device", arguments->device, "Ordinal of the device; needed where several are");
   command->add_option("--columns", arguments->columns, "Into how many to cut the events (60)")
       ->check(CLI::Range(std::size_t{1}, kMostColumns));
+  command
+      ->add_option("--sizes",
+                   arguments->sizes,
+                   "SIZE,SIZE,...: what would have served requests of these sizes at each column "
+                   "(default: an eighth of the request to four times its size)")
+      ->delimiter(',')
+      ->expected(1, kMostSizes);
+  command
+      ->add_option("--scan-on",
+                   arguments->scan_on,
+                   "Where the scan over all sizes runs: auto (whichever should be done first), cpu "
+                   "or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   command->add_flag("--json", arguments->json, "One JSON object");
   command->add_flag("--redact", arguments->redact, "Mask names and the lines of code");
   command->add_option("--color", arguments->color, "auto, always or never")
