@@ -5,6 +5,7 @@
 #include "analyzer/analysis/trust_signals.hpp"
 #include "analyzer/model/timeline.hpp"
 #include "analyzer/recording/byte_size.hpp"
+#include "analyzer/recording/plural.hpp"
 #include "analyzer/whatif/program/program_of_snapshot.hpp"
 
 #include <fmt/format.h>
@@ -31,8 +32,8 @@ constexpr std::uint64_t kVisitsPerFailure = 1024;
 /// Judging one failure costs a few passes over the blocks. This many block visits take some ten
 /// seconds; a file that wants more was made to hurt, or wants a narrower question.
 constexpr std::uint64_t kMaxBlockVisits = std::uint64_t{1} << 27;
-/// Events times failures that are followed to find when each became impossible; most of a second.
-constexpr std::uint64_t kMaxWatchedEvents = std::uint64_t{1} << 21;
+/// Events times failures that are followed to find when each became impossible; some two seconds.
+constexpr std::uint64_t kMaxWatchedEvents = std::uint64_t{1} << 24;
 
 std::vector<std::int32_t> devices_of(const model::Recording& recording) {
   std::set<std::int32_t> devices;
@@ -312,10 +313,10 @@ class Analyzer {
     }
     if (unplaced > 0) {
       out_.trust.push_back({"unplaced-blocks",
-                            fmt::format("device {}: up to {} blocks lie in no known segment, or in "
-                                        "one another, and are left out",
+                            fmt::format("device {}: left out: up to {} in no known segment, or in "
+                                        "one another",
                                         history.device(),
-                                        unplaced)});
+                                        model::plural(unplaced, "block", "blocks"))});
     }
     if (!options_.device || *options_.device == history.device()) {
       out_.devices.push_back(std::move(report));

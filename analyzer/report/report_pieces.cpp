@@ -18,10 +18,6 @@ std::string shown_bounds(model::Bounds bounds) {
   return low == high ? low : low + " to " + high;
 }
 
-std::string plural(std::uint64_t count, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", model::show_count(count), count == 1 ? one : many);
-}
-
 std::string title(const Paint& paint, std::string_view name, std::string_view rest) {
   std::string text = "\n" + paint(Tone::kTitle, name);
   if (!rest.empty()) text += "  " + std::string(rest);

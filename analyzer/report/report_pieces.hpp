@@ -4,6 +4,7 @@
 #pragma once
 
 #include "analyzer/model/heap_state.hpp"
+#include "analyzer/recording/plural.hpp"
 #include "analyzer/recording/recording.hpp"
 #include "analyzer/report/frame_text.hpp"
 #include "analyzer/report/terminal.hpp"
@@ -19,8 +20,7 @@ namespace fragscope::report {
 
 /// "4.94 GiB", or "4.94 to 4.95 GiB" for a bound.
 [[nodiscard]] std::string shown_bounds(model::Bounds bounds);
-/// "3 requests", "1 request".
-[[nodiscard]] std::string plural(std::uint64_t count, std::string_view one, std::string_view many);
+using model::plural;
 /// "TITLE  what the numbers are", after an empty line.
 [[nodiscard]] std::string title(const Paint& paint,
                                 std::string_view name,

@@ -213,9 +213,9 @@ class TextWriter {
     }
     const std::string what =
         proof.found.first
-            ? fmt::format("{} of {} operations as recorded and part at event {}: {}",
+            ? fmt::format("{} of {} as recorded and part at event {}: {}",
                           show_count(proof.found.agreed),
-                          show_count(proof.op_count),
+                          plural(proof.op_count, "operation", "operations"),
                           proof.differs_at,
                           proof.found.first->what)
             : fmt::format("all {} as recorded{}",
@@ -580,10 +580,10 @@ class TextWriter {
 
   void write_evidence() {
     title("EVIDENCE",
-          fmt::format("{}, written by {}; {} events",
+          fmt::format("{}, written by {}; {}",
                       recording_.kind,
                       recording_.writer,
-                      show_count(recording_.event_count)));
+                      plural(recording_.event_count, "event", "events")));
     out_ += wrapped(fmt::format("rounding of requests to blocks: {}",
                                 model::to_string(analysis_.rounding_rule)),
                     kTextWidth,

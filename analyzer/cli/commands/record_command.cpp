@@ -2,6 +2,7 @@
 #include "analyzer/cli/commands/commands.hpp"
 #include "analyzer/cli/output.hpp"
 #include "analyzer/recording/byte_size.hpp"
+#include "analyzer/recording/plural.hpp"
 #include "analyzer/report/frame_text.hpp"
 #include "trace/file/drain.hpp"
 #include "trace/process/descriptor.hpp"
@@ -152,9 +153,9 @@ Result<void> record(const RecordArguments& arguments) {
 
   const trace::ReadCounts& counts = drain->counts();
   fmt::print(stderr,
-             "{}: {} records, {} overwritten before they were read, {} torn, {} damaged; {}\n",
+             "{}: {}, {} overwritten before they were read, {} torn, {} damaged; {}\n",
              report::printable(arguments.output),
-             model::show_count(counts.records),
+             model::plural(counts.records, "record", "records"),
              model::show_count(counts.overwritten),
              counts.torn,
              counts.damaged,

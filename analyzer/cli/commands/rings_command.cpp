@@ -2,6 +2,7 @@
 #include "analyzer/cli/commands/commands.hpp"
 #include "analyzer/cli/output.hpp"
 #include "analyzer/recording/byte_size.hpp"
+#include "analyzer/recording/plural.hpp"
 #include "analyzer/report/frame_text.hpp"
 #include "trace/format/header_text.hpp"
 #include "trace/process/ring_directory.hpp"
@@ -99,9 +100,9 @@ void print_ring(const trace::RingEntry& ring, bool redact) {
   if (!redact && header.command[0] != '\0') fmt::print("  {}\n", shown_text(header.command));
   const std::string reason = shown_text(header.reason);
   if (!reason.empty()) fmt::print("  not recorded: {}\n", reason);
-  fmt::print("  {} failed requests; {} records written, the last {} are there ({} % of the ring)\n",
-             model::show_count(header.failures),
-             model::show_count(header.written),
+  fmt::print("  {}; {} written, the last {} are there ({} % of the ring)\n",
+             model::plural(header.failures, "failed request", "failed requests"),
+             model::plural(header.written, "record", "records"),
              model::show_count(held_records(header)),
              held_records(header) * 100 / header.record_capacity);
 }

@@ -5,6 +5,7 @@
 #include "analyzer/cli/job/trace_collector.hpp"
 #include "analyzer/cli/output.hpp"
 #include "analyzer/recording/byte_size.hpp"
+#include "analyzer/recording/plural.hpp"
 #include "analyzer/report/frame_text.hpp"
 #include "analyzer/report/text_report.hpp"
 #include "trace/process/ring_directory.hpp"
@@ -108,9 +109,9 @@ void print_trace(const CollectedTrace& trace) {
                                : fmt::format(", {} overwritten before they were read",
                                              show_count(trace.counts.overwritten));
   fmt::print(stderr,
-             "fragscope: {}: {} records{}, {}; {}\n",
+             "fragscope: {}: {}{}, {}; {}\n",
              printable(trace.path),
-             show_count(trace.counts.records),
+             model::plural(trace.counts.records, "record", "records"),
              lost,
              show_bytes(trace.bytes),
              whose);

@@ -28,10 +28,10 @@ std::string evidence_text(const CourseInput& input, const Paint& paint, std::str
   const model::Recording& recording = input.recording;
   std::string text = title(paint,
                            name,
-                           fmt::format("{}, written by {}; {} events; GPU {}",
+                           fmt::format("{}, written by {}; {}; GPU {}",
                                        recording.kind,
                                        printable(recording.writer),
-                                       show_count(recording.event_count),
+                                       plural(recording.event_count, "event", "events"),
                                        input.device));
   for (const model::TrustSignal& signal : recording.trust) {
     text += wrapped(fmt::format("{}: {}", signal.signal, printable(signal.effect)), kTextWidth, 2);

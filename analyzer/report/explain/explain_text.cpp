@@ -3,6 +3,7 @@
 
 #include "analyzer/explain/finding_text.hpp"
 #include "analyzer/recording/byte_size.hpp"
+#include "analyzer/recording/plural.hpp"
 #include "analyzer/report/explain/figure_labels.hpp"
 #include "analyzer/report/frame_text.hpp"
 
@@ -21,6 +22,7 @@ using explain::Figures;
 using explain::Kind;
 using explain::Message;
 using explain::Report;
+using model::plural;
 using model::show_count;
 
 // With more messages than this a table stands for all, and only the last is shown in full.
@@ -118,8 +120,8 @@ class ExplainWriter {
   [[nodiscard]] std::string summary() const {
     const auto& reports = explanation_.reports;
     if (reports.empty()) {
-      return fmt::format("no out-of-memory message in {} lines",
-                         show_count(explanation_.totals.lines));
+      return fmt::format("no out-of-memory message in {}",
+                         plural(explanation_.totals.lines, "line", "lines"));
     }
     const Report& last = reports.back();
     return fmt::format("{}: {} on {} (line {}{})",

@@ -90,9 +90,9 @@ std::string basis_of(const whatif::DriverTimes& times) {
   }
   if (calls == 0) return "time of driver calls: not measured in this recording";
   return fmt::format(
-      "time of driver calls: estimated from {} calls of this recording, which took {} in all; "
-      "medians: {}",
-      show_count(calls),
+      "time of driver calls: estimated from {} of this recording, which took {} in all; medians: "
+      "{}",
+      plural(calls, "call", "calls"),
       show_time(total_ns),
       medians);
 }
@@ -121,15 +121,15 @@ class TextWriter {
  private:
   void write_verification() {
     if (!report_.verification) {
-      out_ += fmt::format("not verified: the log has requests alone; {} operations.\n",
-                          show_count(program_.ops.size()));
+      out_ += fmt::format("not verified: the log has requests alone; {}.\n",
+                          plural(program_.ops.size(), "operation", "operations"));
       return;
     }
     const whatif::Verification& found = *report_.verification;
-    const std::string counts = fmt::format("{} requests, {} of them refused, {} operations in all",
-                                           show_count(found.requests),
+    const std::string counts = fmt::format("{}, {} of them refused, {} in all",
+                                           plural(found.requests, "request", "requests"),
                                            show_count(found.refusals),
-                                           show_count(program_.ops.size()));
+                                           plural(program_.ops.size(), "operation", "operations"));
     if (!found.first) {
       out_ += paint_(Tone::kGood, "verified") +
               fmt::format(": the rules of {} decide all of it as recorded: {}.\n",
@@ -238,18 +238,18 @@ class TextWriter {
         show_bytes(gap.pending_bytes),
         show_bytes(gap.releasable_bytes),
         show_bytes(gap.stuck_bytes));
-    out_ +=
-        fmt::format("  driver: {} times asked for memory, {} times given some back; {} retries\n",
-                    show_count(outcome.driver_allocations),
-                    show_count(outcome.driver_frees),
-                    show_count(outcome.retries));
+    out_ += fmt::format("  driver: {} asked for memory, {} given some back; {}\n",
+                        plural(outcome.driver_allocations, "time", "times"),
+                        plural(outcome.driver_frees, "time", "times"),
+                        plural(outcome.retries, "retry", "retries"));
     if (outcome.first_failure) write_failure(outcome);
     if (outcome.served_refusals > 0) {
-      out_ += wrapped(fmt::format("serves {} requests that were refused in the recording; what the "
-                                  "program would have done then is not known",
-                                  show_count(outcome.served_refusals)),
-                      kTextWidth,
-                      2);
+      out_ += wrapped(
+          fmt::format("serves {} refused in the recording; what the program would have "
+                      "done then is not known",
+                      plural(outcome.served_refusals, "request that was", "requests that were")),
+          kTextWidth,
+          2);
     }
   }
 

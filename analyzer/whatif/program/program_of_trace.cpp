@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/whatif/program/program_of_trace.hpp"
 
+#include "analyzer/recording/plural.hpp"
 #include "analyzer/whatif/program/program_builder.hpp"
 #include "trace/format/header_text.hpp"
 
@@ -165,8 +166,9 @@ class TraceReading {
           "size is the oldest is not known for those that were there before");
     }
     if (builder_.unknown_frees() > 0) {
-      program.doubts.push_back(fmt::format("{} frees of blocks that nobody had seen handed out",
-                                           builder_.unknown_frees()));
+      program.doubts.push_back(fmt::format(
+          "{} that nobody had seen handed out",
+          model::plural(builder_.unknown_frees(), "free of a block", "frees of blocks")));
     }
   }
 

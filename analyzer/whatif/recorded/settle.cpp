@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/whatif/recorded/settle.hpp"
 
+#include "analyzer/recording/plural.hpp"
 #include "analyzer/whatif/recorded/recorded_device.hpp"
 #include "analyzer/whatif/replay.hpp"
 
@@ -160,15 +161,16 @@ void settle(Program& program) {
   insert(program, insertions);
   if (releases > 0) {
     program.doubts.push_back(fmt::format(
-        "{} times memory went back to the driver just before a request got some: taken to be the "
+        "{} memory went back to the driver just before a request got some: taken to be the "
         "program's doing where the cache could have served the request, else the request's own",
-        releases));
+        model::plural(releases, "time", "times")));
   }
   if (captures > 0) {
-    program.doubts.push_back(fmt::format(
-        "{} requests were refused without anything being given back, though something could be: "
-        "taken to be within the capture of a graph",
-        captures));
+    program.doubts.push_back(
+        fmt::format("{} refused without anything being given back, though something could be: "
+                    "taken to be within "
+                    "the capture of a graph",
+                    model::plural(captures, "request was", "requests were")));
   }
 }
 
