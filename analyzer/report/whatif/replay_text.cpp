@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/recording/byte_size.hpp"
+#include "analyzer/recording/plural.hpp"
 #include "analyzer/report/frame_text.hpp"
 #include "analyzer/report/whatif/replay_report.hpp"
 #include "analyzer/whatif/driver_time.hpp"
@@ -19,6 +20,7 @@
 namespace fragscope::report {
 namespace {
 
+using model::plural;
 using model::show_bytes;
 using model::show_count;
 using whatif::Op;
