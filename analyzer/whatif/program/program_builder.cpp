@@ -71,7 +71,7 @@ void ProgramBuilder::begin_with(const model::HeapState& heap,
       if (is_free) continue;
       const std::uint32_t slot = take_slot();
       const bool is_pending = block.state == model::BlockState::kPending;
-      known_[block.address] = {slot, is_pending, is_pending};
+      known_[block.address] = {slot, is_pending, is_pending, true};
       program_.start_slots.push_back(slot);
       if (is_pending) pending.emplace_back(block.address, slot);
     }
@@ -171,7 +171,7 @@ void ProgramBuilder::allocate(policy::Address address, std::uint64_t bytes, cons
   if (known_.contains(address)) forget(address);
   const std::size_t op = request(bytes, home, false);
   const std::uint32_t slot = take_slot();
-  known_[address] = {slot, false, false};
+  known_[address] = {slot, false, false, false};
   program_.ops[op].slot = slot;
   program_.addresses[op] = address;
 }
@@ -190,15 +190,17 @@ void ProgramBuilder::free(policy::Address address) {
   known->second.is_freed = true;
   open_free_ = known->second.slot;
   open_free_waits_ = known->second.was_used;
+  open_free_is_of_start_ = known->second.is_of_start;
 }
 
 // A free that is complete with its own event waited for nobody. Any other did, whether the use on
-// another stream was recorded or not.
+// another stream was recorded or not; and of a block that was there at the beginning it may have
+// been several, of which only some are recorded.
 void ProgramBuilder::end_free(bool is_complete) {
   if (!open_free_) return;
   const std::uint32_t slot = *std::exchange(open_free_, std::nullopt);
   add_completions(completed_slots_);
-  if (!is_complete && !open_free_waits_) {
+  if (!is_complete && (!open_free_waits_ || open_free_is_of_start_)) {
     Op& use = add(OpKind::kRecordStream);
     use.slot = slot;
     use.stream = stream_index(unnamed_stream(slot));

@@ -75,6 +75,8 @@ class ProgramBuilder {
     std::uint32_t slot = 0;
     bool is_freed = false;
     bool was_used = false;  ///< On another stream: its free waits.
+    /// There at the beginning: it may have been used on streams that no record is left of.
+    bool is_of_start = false;
   };
 
   [[nodiscard]] policy::ImageSegment& image_of(const model::HeapSegment& range,
@@ -119,6 +121,7 @@ class ProgramBuilder {
   bool tells_retries_ = false;
   std::optional<std::uint32_t> open_free_;  // the slot of what was freed by the event before
   bool open_free_waits_ = false;
+  bool open_free_is_of_start_ = false;
   bool is_capturing_ = false;
   bool is_expandable_ = false;
   std::uint64_t unknown_frees_ = 0;

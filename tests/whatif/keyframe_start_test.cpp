@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// A replay that begins at a keyframe: each test makes one thing happen in front of it, or around
+// it, that what comes later depends on.
+#include "allocator/policy/device/simulated_device.hpp"
+#include "analyzer/whatif/program/program_of_trace.hpp"
+#include "analyzer/whatif/recorded/proof.hpp"
+#include "tests/recorder/recorded_program.hpp"
+#include "tests/recorder/recorder_fixture.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fragscope::whatif::test {
+namespace {
+
+using policy::Block;
+using policy::kMiB;
+using policy::StreamId;
+using recorder::test::ReadBack;
+
+/// Streams that tell when one of their events is waited for.
+class ToldStreams final : public policy::StreamEvents {
+ public:
+  void hold(StreamId stream) { streams_.hold(stream); }
+  void release(StreamId stream) { streams_.release(stream); }
+  void before_wait(std::function<void()> told) { told_ = std::move(told); }
+
+  [[nodiscard]] policy::EventId record(StreamId stream) override { return streams_.record(stream); }
+  [[nodiscard]] bool is_done(policy::EventId event) override { return streams_.is_done(event); }
+  void wait(policy::EventId event) override {
+    if (told_) told_();
+    streams_.wait(event);
+  }
+  [[nodiscard]] bool is_capturing() const override { return streams_.is_capturing(); }
+  [[nodiscard]] std::optional<std::vector<policy::CaptureNode>> capture_ends(
+      StreamId stream) const override {
+    return streams_.capture_ends(stream);
+  }
+  [[nodiscard]] bool precede(const std::vector<policy::CaptureNode>& nodes,
+                             StreamId stream) const override {
+    return streams_.precede(nodes, stream);
+  }
+
+ private:
+  policy::SimulatedStreams streams_;
+  std::function<void()> told_;
+};
+
+/// A program on a device of 64 MiB, recorded.
+class Job {
+ public:
+  Job(const std::string& directory, const std::string& conf)
+      : device_(64 * kMiB)
+      , recorders_(recorder::test::recorder_options(directory, {}, conf))
+      , recorder_(recorders_.of({0, {}, "Simulated", 64 * kMiB}))
+      , policy_(device_, streams_, options_of(conf), recorder_) {
+    recorder_->watch(&policy_);
+  }
+
+  [[nodiscard]] Block* ask(std::uint64_t bytes) { return policy_.allocate(bytes, 0); }
+  Block& keep(std::uint64_t bytes) {
+    Block* block = ask(bytes);
+    FRAGSCOPE_CHECK(block != nullptr);
+    return *block;
+  }
+  void use(Block& block, StreamId stream) { policy_.record_stream(block, stream); }
+  void free(const Block& block) { FRAGSCOPE_CHECK(policy_.free(block.address)); }
+  void set(const std::string& conf) {
+    policy_.set_options(options_of(conf, policy_.options()));
+    recorder_->settings(conf);
+  }
+  void keyframe() { recorder_->keyframe(); }
+
+  [[nodiscard]] policy::CachingPolicy& policy() { return policy_; }
+  [[nodiscard]] policy::SimulatedDevice& device() { return device_; }
+  [[nodiscard]] ToldStreams& streams() { return streams_; }
+  /// The number of the next record.
+  [[nodiscard]] model::EventIndex now() const {
+    return static_cast<model::EventIndex>(recorder_->written());
+  }
+  [[nodiscard]] std::string ring_path() const { return recorders_.ring_path(0); }
+
+ private:
+  [[nodiscard]] static policy::PolicyOptions options_of(const std::string& conf,
+                                                        policy::PolicyOptions options = {}) {
+    FRAGSCOPE_CHECK(!policy::apply_conf(conf, options.version, options.conf));
+    return options;
+  }
+
+  policy::SimulatedDevice device_;
+  ToldStreams streams_;
+  recorder::ProcessRecorder recorders_;
+  recorder::DeviceRecorder* recorder_;
+  policy::CachingPolicy policy_;
+};
+
+class KeyframeStartTest : public recorder::test::RecorderTest {
+ protected:
+  /// What the job does, decided again from its last keyframe on.
+  [[nodiscard]] Proof from_keyframe(const std::function<void(Job&)>& work,
+                                    const std::string& conf = kPlain) const {
+    return prove_again(work, conf, 0);
+  }
+  /// The same from its beginning on.
+  [[nodiscard]] Proof from_beginning(const std::function<void(Job&)>& work) const {
+    return prove_again(work, kPlain, model::TraceHistory::kAllRecords);
+  }
+
+ private:
+  static constexpr const char* kPlain = "expandable_segments:False";
+
+  [[nodiscard]] Proof prove_again(const std::function<void(Job&)>& work,
+                                  const std::string& conf,
+                                  std::uint64_t at_most) const {
+    std::string path;
+    {
+      Job job(directory(), conf);
+      work(job);
+      path = job.ring_path();
+    }
+    Result<ReadBack> back = recorder::test::read_ring(path);
+    FRAGSCOPE_CHECK(back.has_value());
+    return prove(0, program_of_trace(*back->history, back->recording, at_most));
+  }
+};
+
+std::string difference_of(const Proof& proof) {
+  if (!proof.reason.empty()) return proof.reason;
+  return proof.found.first ? proof.found.first->what : proof.found.problem;
+}
+
+// Used on one stream in front of the keyframe and on another behind it: both are waited for, though
+// only the second one is in the records. The neighbour waits for the second alone.
+TEST_F(KeyframeStartTest, WaitsForUsesThatCameBefore) {
+  const Proof proof = from_keyframe([](Job& job) {
+    Block& block = job.keep(kMiB / 4);
+    Block& neighbour = job.keep(kMiB / 8);
+    job.keep(512);
+    job.streams().hold(1);
+    job.use(block, 1);
+    job.keyframe();
+    job.use(block, 2);
+    job.use(neighbour, 2);
+    job.free(block);
+    job.free(neighbour);
+    const policy::Address front = block.address;
+    EXPECT_NE(job.keep(kMiB / 4).address, front);
+    job.streams().release(1);
+    EXPECT_EQ(job.keep(kMiB / 4).address, front);
+  });
+
+  EXPECT_EQ(difference_of(proof), "");
+  EXPECT_EQ(proof.found.requests, 2U);
+}
+
+TEST_F(KeyframeStartTest, BeginsWithARequestWhoseFirstAttemptIsThere) {
+  model::EventIndex behind = 0;
+  const Proof proof = from_keyframe([&](Job& job) {
+    Block& block = job.keep(40 * kMiB);
+    job.streams().hold(1);
+    job.use(block, 1);
+    job.free(block);
+    job.keyframe();
+    behind = job.now();
+    EXPECT_NE(job.ask(50 * kMiB), nullptr);
+  });
+
+  EXPECT_EQ(difference_of(proof), "");
+  EXPECT_LT(proof.first_event, behind);
+  EXPECT_EQ(proof.found.requests, 1U);
+}
+
+}  // namespace
+}  // namespace fragscope::whatif::test
