@@ -159,6 +159,43 @@ TEST_F(KeyframeStartTest, WaitsForUsesThatCameBefore) {
   EXPECT_EQ(proof.found.requests, 2U);
 }
 
+// One request waits for two frees to give the cache back; the keyframe comes between them. What the
+// first one left would serve the request, which is not searched for again. The options that were
+// told in front of it are in force behind it.
+TEST_F(KeyframeStartTest, LeavesARequestOutThatWaitsAlready) {
+  model::EventIndex behind = 0;
+  const Proof proof = from_keyframe([&](Job& job) {
+    job.free(job.keep(40 * kMiB));
+    Block& first = job.keep(20 * kMiB);
+    job.keep(20 * kMiB);
+    job.free(job.keep(20 * kMiB));
+    Block& second = job.keep(12 * kMiB);
+    job.keep(8 * kMiB);
+    job.set("max_split_size_mb:20");
+    for (Block* block : {&first, &second}) {
+      const StreamId stream = block == &first ? 1 : 2;
+      job.streams().hold(stream);
+      job.use(*block, stream);
+      job.free(*block);
+    }
+    int waits = 0;
+    job.streams().before_wait([&] {
+      if (++waits == 2) job.keyframe();
+    });
+    EXPECT_EQ(job.ask(20 * kMiB), nullptr);
+    EXPECT_EQ(waits, 2);
+    behind = job.now();
+    EXPECT_EQ(job.ask(13 * kMiB), nullptr) << "only an oversize block is large enough";
+    EXPECT_NE(job.ask(20 * kMiB), nullptr);
+  });
+
+  EXPECT_EQ(difference_of(proof), "");
+  EXPECT_EQ(proof.first_event, behind);
+  EXPECT_FALSE(proof.covers(behind - 1));
+  EXPECT_EQ(proof.found.requests, 2U);
+  EXPECT_EQ(proof.found.refusals, 1U);
+}
+
 TEST_F(KeyframeStartTest, BeginsWithARequestWhoseFirstAttemptIsThere) {
   model::EventIndex behind = 0;
   const Proof proof = from_keyframe([&](Job& job) {

@@ -24,7 +24,8 @@ class TraceReading {
                model::TraceHistory::Stretch stretch)
       : history_(history)
       , recording_(recording)
-      , stretch_(stretch) {}
+      , known_from_(stretch.begin)
+      , stretch_(history.of_whole_requests(stretch)) {}
 
   [[nodiscard]] Program read() {
     Program& program = builder_.program();
@@ -37,6 +38,8 @@ class TraceReading {
     if (header.source != trace::TraceSource::kPytorchNative) builder_.tell_retries();
     take_beginning();
     builder_.set_expandable(program.conf.rules.expandable_segments);
+    history_.visit_records({known_from_, stretch_.begin},
+                           [this](const Record& record) { take_left_out(record); });
     history_.visit_records(stretch_, [this](const Record& record) { take(record); });
     Program made = builder_.finish();
     add_doubts(made);
@@ -81,9 +84,7 @@ class TraceReading {
       case RecordKind::kOutOfMemory:
         note_capture(record);
         builder_.fail(record.other, home_of(record));
-        if (outside_bytes_) builder_.program().outside_bytes = outside_bytes_;
-        has_failure_ = true;
-        return;
+        return take_outside();
       case RecordKind::kSegmentAlloc:
       case RecordKind::kSegmentFree:
       case RecordKind::kSegmentMap:
@@ -92,6 +93,26 @@ class TraceReading {
       default:
         return take_other(record);
     }
+  }
+
+  // Of a request that began before the keyframe: only what was said meanwhile.
+  void take_left_out(const Record& record) {
+    switch (record.kind) {
+      case RecordKind::kLimit:
+      case RecordKind::kSettings:
+      case RecordKind::kDeviceMemory:
+        return take_other(record);
+      case RecordKind::kOutOfMemory:
+        return take_outside();
+      default:
+        return;
+    }
+  }
+
+  // What a failure shows counts, and no other moment.
+  void take_outside() {
+    if (outside_bytes_) builder_.program().outside_bytes = outside_bytes_;
+    has_failure_ = true;
   }
 
   void take_device_call(const Record& record) {
@@ -172,6 +193,7 @@ class TraceReading {
 
   const model::TraceHistory& history_;
   const model::Recording& recording_;
+  model::EventIndex known_from_;
   model::TraceHistory::Stretch stretch_;
   ProgramBuilder builder_;
   std::optional<policy::ConfError> conf_problem_;
