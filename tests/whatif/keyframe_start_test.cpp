@@ -213,5 +213,69 @@ TEST_F(KeyframeStartTest, BeginsWithARequestWhoseFirstAttemptIsThere) {
   EXPECT_EQ(proof.found.requests, 1U);
 }
 
+/// Address space that a refused request reserved is older than the segment that comes next, though
+/// it gets its pages later: among blocks of one size its own is taken first.
+void reserve_in_vain(Job& job, bool makes_keyframe) {
+  constexpr std::uint64_t kSmall = 512;
+  job.set("expandable_segments:True");
+  job.device().set_outside_bytes(64 * kMiB);
+  EXPECT_EQ(job.ask(kSmall), nullptr);
+  job.device().set_outside_bytes(0);
+  job.set("expandable_segments:False");
+  const Block& in_plain = job.keep(kSmall);
+  job.keep(kMiB);
+  job.keep(kMiB - kSmall);
+  job.set("expandable_segments:True");
+  if (makes_keyframe) job.keyframe();
+
+  job.keep(kSmall);
+  const Block& in_pages = job.keep(kSmall);
+  job.keep(kSmall);
+  const policy::Address expected = in_pages.address;
+  job.free(in_plain);
+  job.free(in_pages);
+  EXPECT_EQ(job.keep(kSmall).address, expected);
+}
+
+TEST_F(KeyframeStartTest, KnowsAddressSpaceWithoutPages) {
+  const Proof proof = from_keyframe([](Job& job) { reserve_in_vain(job, true); });
+  EXPECT_EQ(difference_of(proof), "");
+  EXPECT_EQ(proof.found.requests, 4U);
+}
+
+TEST_F(KeyframeStartTest, FindsAddressSpaceWithoutPagesByThoseThatItGets) {
+  const Proof proof = from_beginning([](Job& job) { reserve_in_vain(job, false); });
+  EXPECT_EQ(difference_of(proof), "");
+  EXPECT_EQ(proof.found.refusals, 1U);
+}
+
+/// Two blocks in address spaces of 40 MiB, the first of which they fill; then half of each is free,
+/// which lie next to each other but do not become one.
+void fill_small_spaces(Job& job, bool makes_second_first) {
+  job.set("expandable_segments:True,expandable_segments_reserve:0.0390625G");
+  job.keep(20 * kMiB);
+  if (!makes_second_first) job.keyframe();
+  Block& second = job.keep(20 * kMiB);
+  Block& third = job.keep(20 * kMiB);
+  EXPECT_EQ(third.address, second.address + 20 * kMiB);
+  EXPECT_NE(third.expandable, second.expandable);
+  if (makes_second_first) job.keyframe();
+  job.free(second);
+  job.free(third);
+  job.keep(40 * kMiB);
+}
+
+TEST_F(KeyframeStartTest, KnowsHowMuchAddressSpaceWasReserved) {
+  const Proof proof = from_keyframe([](Job& job) { fill_small_spaces(job, false); });
+  EXPECT_EQ(difference_of(proof), "");
+  EXPECT_EQ(proof.found.requests, 3U);
+}
+
+TEST_F(KeyframeStartTest, KeepsAddressSpacesOfOneHomeApart) {
+  const Proof proof = from_keyframe([](Job& job) { fill_small_spaces(job, true); });
+  EXPECT_EQ(difference_of(proof), "");
+  EXPECT_EQ(proof.found.requests, 1U);
+}
+
 }  // namespace
 }  // namespace fragscope::whatif::test

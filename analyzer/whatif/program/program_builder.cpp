@@ -38,14 +38,13 @@ void keep_apart(std::vector<policy::ImageSegment>& segments) {
 
 /// The start of the address space that the range lies in: the last that begins at it or before it.
 policy::Address base_of(const model::HeapState& heap, const model::HeapSegment& range) {
-  policy::Address base = range.address;
+  std::optional<policy::Address> base;
   for (const model::ExpandableStart& start : heap.expandable_starts) {
-    const bool is_nearer = base == range.address || start.address > base;
-    if (start.address < range.address && start.home == range.home && is_nearer) {
-      base = start.address;
+    if (start.address <= range.address && start.home == range.home) {
+      base = std::max(base.value_or(start.address), start.address);
     }
   }
-  return base;
+  return base.value_or(range.address);
 }
 
 }  // namespace
@@ -76,6 +75,7 @@ void ProgramBuilder::begin_with(const model::HeapState& heap,
       if (is_pending) pending.emplace_back(block.address, slot);
     }
   }
+  take_spaces(heap, pools, rules);
   keep_apart(program_.start.segments);
   for (const auto& [address, slot] : pending) {
     Op& use = add(OpKind::kRecordStream);
@@ -108,6 +108,27 @@ policy::ImageSegment& ProgramBuilder::image_of(const model::HeapSegment& range,
   const std::uint64_t space = policy::round_up(total + total / 8, segment.page_size);
   segment.size = std::max(segment.size, space);
   return segment;
+}
+
+/// Keyframes of ours say how large address spaces are, and list those without pages, too: they have
+/// their place in the order of segments.
+void ProgramBuilder::take_spaces(const model::HeapState& heap,
+                                 std::span<const model::PoolId> pools,
+                                 const policy::SizeRules& rules) {
+  auto& segments = program_.start.segments;
+  for (const model::ReservedSpace& space : heap.reserved_spaces) {
+    const auto found = std::ranges::find(segments, space.address, &policy::ImageSegment::address);
+    const bool is_empty = found == segments.end();
+    const model::HeapSegment no_pages{
+        .address = space.address, .home = space.home, .number = space.number};
+    policy::ImageSegment& segment =
+        is_empty ? image_of(no_pages, space.address, pools, rules) : *found;
+    if (segment.page_size == 0) continue;
+    const policy::Address end = segment.blocks.empty()
+                                    ? segment.address
+                                    : segment.blocks.back().address + segment.blocks.back().size;
+    segment.size = std::max(space.size_bytes, end - segment.address);
+  }
 }
 
 // --- Requests and frees. -------------------------------------------------------------------------

@@ -83,6 +83,9 @@ class ProgramBuilder {
                                                policy::Address base,
                                                std::span<const model::PoolId> pools,
                                                const policy::SizeRules& rules);
+  void take_spaces(const model::HeapState& heap,
+                   std::span<const model::PoolId> pools,
+                   const policy::SizeRules& rules);
   Op& add(OpKind kind);
   /// The number of its op.
   std::size_t request(std::uint64_t bytes, const Home& home, bool failed);
