@@ -213,6 +213,34 @@ TEST_F(KeyframeStartTest, BeginsWithARequestWhoseFirstAttemptIsThere) {
   EXPECT_EQ(proof.found.requests, 1U);
 }
 
+// The last string of options does not mention what one before it set.
+TEST_F(KeyframeStartTest, KnowsOptionsOfEachChange) {
+  const Proof proof = from_keyframe([](Job& job) {
+    job.set("large_segment_size_mb:40");
+    job.set("max_split_size_mb:50");
+    job.keyframe();
+    job.keep(5 * kMiB);
+    EXPECT_EQ(job.policy().held_bytes(), 40 * kMiB);
+  });
+
+  EXPECT_EQ(difference_of(proof), "");
+  EXPECT_EQ(proof.found.requests, 1U);
+}
+
+TEST_F(KeyframeStartTest, KnowsThatNoLimitIsLeft) {
+  const Proof proof = from_keyframe(
+      [](Job& job) {
+        EXPECT_EQ(job.ask(40 * kMiB), nullptr);
+        job.policy().set_limit(std::nullopt);
+        job.keyframe();
+        EXPECT_NE(job.ask(40 * kMiB), nullptr);
+      },
+      "per_process_memory_fraction:0.5");
+
+  EXPECT_EQ(difference_of(proof), "");
+  EXPECT_EQ(proof.found.requests, 1U);
+}
+
 /// Address space that a refused request reserved is older than the segment that comes next, though
 /// it gets its pages later: among blocks of one size its own is taken first.
 void reserve_in_vain(Job& job, bool makes_keyframe) {

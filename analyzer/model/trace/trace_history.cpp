@@ -239,8 +239,8 @@ class TraceHistory::FirstWalk {
   }
 
   void note_settings(const Record& record) {
-    // Keyframes repeat them.
-    if (record.address == settings_id_) return;
+    // Keyframes repeat them, and those in front of them.
+    if (record.address == settings_id_ || record.other != 0) return;
     settings_id_ = record.address;
     ++history_.counts_.settings;
     const bool is_named =

@@ -144,6 +144,9 @@ class TraceReading {
         limit_bytes_ = record.size;
         return;
       case RecordKind::kSettings:
+        // Of those that keyframes repeat, all but the last are for who begins there.
+        if (record.other != 0 && knows_settings_) return;
+        knows_settings_ = record.other == 0;
         if (record.address != settings_) {
           builder_.settings(std::string(history_.table().text(record.address)));
         }
@@ -199,8 +202,9 @@ class TraceReading {
   std::optional<policy::ConfError> conf_problem_;
   std::uint64_t held_bytes_ = 0;
   std::optional<std::uint64_t> outside_bytes_;
-  std::uint64_t limit_bytes_ = policy::kUnlimited;
+  std::optional<std::uint64_t> limit_bytes_;
   std::uint64_t settings_ = 0;
+  bool knows_settings_ = false;
   bool has_failure_ = false;
 };
 
