@@ -241,6 +241,20 @@ TEST_F(KeyframeStartTest, KnowsThatNoLimitIsLeft) {
   EXPECT_EQ(proof.found.requests, 1U);
 }
 
+TEST_F(KeyframeStartTest, DoubtsWhatIsCollectedOfBlocksThatWereFree) {
+  const auto collect = [](Job& job, bool has_free) {
+    const Block& block = job.keep(20 * kMiB);
+    if (has_free) job.free(block);
+    job.keyframe();
+    job.keep(kMiB);
+  };
+  const std::string conf = "garbage_collection_threshold:0.8";
+  for (const bool has_free : {false, true}) {
+    const Proof proof = from_keyframe([&](Job& job) { collect(job, has_free); }, conf);
+    EXPECT_EQ(proof.doubts.size(), has_free ? 1U : 0U);
+  }
+}
+
 /// Address space that a refused request reserved is older than the segment that comes next, though
 /// it gets its pages later: among blocks of one size its own is taken first.
 void reserve_in_vain(Job& job, bool makes_keyframe) {

@@ -2,6 +2,7 @@
 #include "analyzer/whatif/program/program_builder.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace fragscope::whatif {
@@ -408,6 +409,20 @@ Program ProgramBuilder::finish() {
   end_group();
   add_completions(completed_slots_);
   return std::move(program_);
+}
+
+// It takes whole segments of the default pool alone.
+bool has_unknown_ages(const Program& program) {
+  const bool collects = program.conf.garbage_collection_threshold > 0 ||
+                        std::ranges::any_of(program.texts, [](const std::string& text) {
+                          return text.find("garbage_collection_threshold") != std::string::npos;
+                        });
+  return collects &&
+         std::ranges::any_of(program.start.segments, [](const policy::ImageSegment& segment) {
+           return segment.pool == policy::PoolId{} &&
+                  segment.size_class == policy::SizeClass::kLarge && segment.blocks.size() == 1 &&
+                  !segment.blocks.front().is_allocated;
+         });
 }
 
 }  // namespace fragscope::whatif

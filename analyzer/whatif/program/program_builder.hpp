@@ -130,4 +130,8 @@ class ProgramBuilder {
   std::uint64_t unknown_frees_ = 0;
 };
 
+/// Whether garbage collection chooses among blocks that were free at the beginning already: for how
+/// long is in no recording.
+[[nodiscard]] bool has_unknown_ages(const Program& program);
+
 }  // namespace fragscope::whatif
