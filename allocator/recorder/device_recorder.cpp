@@ -140,8 +140,17 @@ bool DeviceRecorder::has_room_for_annotations() {
 
 void DeviceRecorder::settings(std::string_view conf) {
   if (!is_recording()) return;
-  settings_ = table_.text(conf);
-  write(RecordKind::kSettings, {settings_, 0, 0});
+  const std::uint32_t text = table_.text(conf);
+  keep_settings(text);
+  write(RecordKind::kSettings, {text, 0, 0});
+}
+
+void DeviceRecorder::keep_settings(std::uint32_t text) {
+  const auto begin = settings_.begin();
+  auto end = std::remove(begin, begin + static_cast<std::ptrdiff_t>(settings_count_), text);
+  if (end == settings_.end()) end = std::shift_left(begin, end, 1);
+  *end++ = text;
+  settings_count_ = static_cast<std::size_t>(end - begin);
 }
 
 void DeviceRecorder::device_memory(policy::Capacity capacity, std::uint64_t others_bytes) {
@@ -258,8 +267,8 @@ void DeviceRecorder::on_cache_release(std::uint64_t bytes,
 }
 
 void DeviceRecorder::on_limit(std::optional<std::uint64_t> bytes) {
-  limit_ = bytes;
-  write(RecordKind::kLimit, {0, bytes.value_or(policy::kUnlimited), 0});
+  limit_ = bytes.value_or(policy::kUnlimited);
+  write(RecordKind::kLimit, {0, *limit_, 0});
 }
 
 void DeviceRecorder::on_out_of_memory(const policy::AllocationFailure& failure,
@@ -351,7 +360,10 @@ void DeviceRecorder::standing_facts() {
   record.address = now.monotonic_ns;
   record.size = now.unix_ns;
   write(record);
-  if (settings_ != 0) write(RecordKind::kSettings, {settings_, 0, 0});
+  for (std::size_t i = 0; i < settings_count_; ++i) {
+    const bool is_last = i + 1 == settings_count_;
+    if (settings_[i] != 0) write(RecordKind::kSettings, {settings_[i], 0, is_last ? 0U : 1U});
+  }
   if (limit_) write(RecordKind::kLimit, {0, *limit_, 0});
 }
 

@@ -14,6 +14,7 @@
 #include "trace/ring/ring_writer.hpp"
 #include "trace/ring/table_writer.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -152,6 +153,7 @@ class DeviceRecorder final : public policy::Observer {
   /// Where the policy's books are whole, after each record.
   void keyframe_if_due();
   void write_blocks();
+  void keep_settings(std::uint32_t text);
   [[nodiscard]] std::uint64_t keyframe_interval() const;
   void write_mark(const SaidMark& mark);
   [[nodiscard]] std::uint32_t mark_text(std::string_view text);
@@ -176,8 +178,12 @@ class DeviceRecorder final : public policy::Observer {
   std::uint64_t next_keyframe_ = 0;
   std::uint64_t keyframe_deadline_ = 0;  // in records and blocks, see keyframe_if_due
   std::uint64_t keyframes_ = 0;
-  std::uint32_t settings_ = 0;
-  std::optional<std::uint64_t> limit_;
+  // By their texts, the last ones that differ, each where it was said last: one may set what the
+  // next does not mention.
+  static constexpr std::size_t kMostSettings = 8;
+  std::array<std::uint32_t, kMostSettings> settings_{};
+  std::size_t settings_count_ = 0;
+  std::optional<std::uint64_t> limit_;  // as of a record; none: never said
   MarkLog& marks_ = MarkLog::of_process();
   std::uint64_t next_mark_ = 0;
   std::uint64_t text_room_;    // of the table, for names that marks bring

@@ -46,11 +46,21 @@ struct ExpandableStart {
   Home home;
 };
 
+/// Address space of an expandable segment, as a keyframe stated it.
+struct ReservedSpace {
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t number = 0;  ///< As of `HeapSegment`.
+  Home home;
+};
+
 struct HeapState {
   bool has_requested_sizes = true;
   std::vector<HeapSegment> segments;               ///< By address.
   std::vector<HeapBlock> blocks;                   ///< Tile the segments, in order.
   std::vector<ExpandableStart> expandable_starts;  ///< As far as the trace shows them.
+  /// By address, also those without a page: what the last keyframe stated and is there still.
+  std::vector<ReservedSpace> reserved_spaces;
   std::uint64_t unplaced_count = 0;  ///< Blocks that lie in no known segment, and are left out.
 
   [[nodiscard]] std::span<const HeapBlock> blocks_of(const HeapSegment& segment) const {

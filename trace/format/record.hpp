@@ -27,7 +27,7 @@ enum class RecordKind : std::uint8_t {
   kOutOfMemory = 10,    ///< Free bytes of the device, rounded size; bytes requested.
   kCacheRelease = 11,   ///< 0, bytes given back; how many segments or page ranges.
   kRetry = 12,          ///< 0, bytes asked of the device; 0.
-  kSettings = 13,       ///< Id of the text, 0; 0.
+  kSettings = 13,       ///< Id of the text, 0; 1 behind a keyframe: not the last.
   kLimit = 14,          ///< 0, bytes that may be held (all bits: no limit); 0.
   kMark = 15,           ///< Id of the text, 1: begin, 2: end, 0: a point; 1: an annotation.
   kKeyframeBegin = 16,  ///< Number of this keyframe, blocks that follow; bytes held.

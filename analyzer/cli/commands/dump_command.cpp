@@ -208,6 +208,7 @@ class Dump {
         return add_home(record);
       case RecordKind::kSettings:
         fmt::format_to(out, " conf=\"{}\"", report::printable(table_.text(record.address)));
+        if (record.other != 0) line_ += " earlier";
         return;
       case RecordKind::kLimit:
         line_ += record.size == ~std::uint64_t{0} ? " none" : fmt::format(" bytes={}", record.size);

@@ -59,7 +59,10 @@ RecordedHeap::RecordedHeap(const trace::Header& header,
     , table_(&table)
     , keyframes_(keyframes)
     , heap_(std::make_unique<TraceHeap>()) {
-  if (header.source != trace::TraceSource::kPytorchNative) return;
+  if (header.source != trace::TraceSource::kPytorchNative) {
+    heap_->trust_spaces();
+    return;
+  }
   native_ = std::make_unique<NativeRecords>(*heap_, header.device_total_bytes);
   use_settings(0);
 }

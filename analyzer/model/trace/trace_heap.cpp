@@ -42,6 +42,7 @@ void TraceHeap::forget_blocks() {
   blocks_.clear();
   plain_sizes_.clear();
   spaces_.clear();
+  reserves_.clear();
   numbers_.clear();
   next_number_ = 1;
   mapped_.clear();
@@ -125,6 +126,7 @@ bool TraceHeap::add_segment(const Record& record) {
   block.is_whole = true;
   blocks_[record.address] = block;
   plain_sizes_[record.address] = record.size;
+  reserves_.erase(record.address);
   number_segment(record.address);
   levels_.reserved += record.size;
   return true;
@@ -153,7 +155,7 @@ bool TraceHeap::map(const Record& record) {
   block.base = record.other;
   block.flags |= trace::kFlagExpandable;
   blocks_[record.address] = block;
-  if (!spaces_.contains(block.base)) number_segment(block.base);
+  if (!spaces_.contains(block.base) && !reserves_.contains(block.base)) number_segment(block.base);
   AddressSpace& space = spaces_[block.base];
   space.mapped_bytes += record.size;
   space.home = block;
@@ -174,7 +176,10 @@ bool TraceHeap::unmap(const Record& record) {
   }
   space->second.mapped_bytes -= record.size;
   // The allocator gives the addresses back with the last page.
-  if (space->second.mapped_bytes == 0) spaces_.erase(space);
+  if (space->second.mapped_bytes == 0) {
+    reserves_.erase(found->second.base);
+    spaces_.erase(space);
+  }
   levels_.reserved -= record.size;
   blocks_.erase(found);
   return true;
@@ -289,7 +294,7 @@ void TraceHeap::end_keyframe(const Record& record) {
   if (!is_whole || !is_sound_keyframe()) return contradict(record);
   ++keyframes_;
   if (is_known_ && is_same_as_keyframe()) {
-    if (!takes_each_) return;
+    if (!takes_each_) return take_segments();
     keep_stacks();
     return take_keyframe();
   }
@@ -359,15 +364,32 @@ void TraceHeap::keep_stacks() {
   }
 }
 
-void TraceHeap::take_keyframe() {
-  begin_empty();
+/// The order of segments, and address spaces, which a walk over the records before knows less of.
+void TraceHeap::take_segments() {
+  const bool has_order =
+      std::ranges::any_of(keyframe_, [](const Record& record) { return record.detail > 0; });
+  if (has_order) numbers_.clear();
+  reserves_.clear();
   std::uint64_t base = 0;
   for (const Record& record : keyframe_) {
     if ((record.flags & trace::kFlagFirst) != 0) {
       base = record.address;
-      numbers_[base] = record.detail;
-      next_number_ = std::max<std::uint64_t>(next_number_, record.detail + 1);
+      if (has_order) numbers_[base] = record.detail;
+      next_number_ = std::max<std::uint64_t>(next_number_, std::uint64_t{record.detail} + 1);
     }
+    if (!trusts_spaces_ || (record.flags & trace::kFlagExpandable) == 0) continue;
+    Reserve& reserve = reserves_[base];
+    reserve.size += record.size;
+    reserve.home = block_of(record);
+  }
+}
+
+void TraceHeap::take_keyframe() {
+  begin_empty();
+  take_segments();
+  std::uint64_t base = 0;
+  for (const Record& record : keyframe_) {
+    if ((record.flags & trace::kFlagFirst) != 0) base = record.address;
     if ((record.flags & trace::kFlagUnmapped) != 0) continue;
     Block block = block_in_keyframe(record);
     block.base = base;
@@ -506,6 +528,14 @@ HeapState TraceHeap::state(const TraceNames& names) const {
   for (const auto& [start, space] : spaces_)
     state.expandable_starts.push_back({start, home_of(space.home)});
   std::ranges::sort(state.expandable_starts, {}, &ExpandableStart::address);
+  for (const auto& [start, reserve] : reserves_) {
+    const auto number = numbers_.find(start);
+    state.reserved_spaces.push_back({start,
+                                     reserve.size,
+                                     number == numbers_.end() ? 0 : number->second,
+                                     home_of(reserve.home)});
+  }
+  std::ranges::sort(state.reserved_spaces, {}, &ReservedSpace::address);
   return state;
 }
 

@@ -36,6 +36,9 @@ class TraceHeap {
   /// on which keyframe a walk began with: each is taken, also one that says the same.
   void take_each_keyframe() { takes_each_ = true; }
 
+  /// Keyframes list address spaces to their ends, without pages, too, as our allocator's do.
+  void trust_spaces() { trusts_spaces_ = true; }
+
   /// One that began is not going to end.
   void abandon_keyframe() { is_in_keyframe_ = false; }
 
@@ -95,6 +98,11 @@ class TraceHeap {
     std::uint64_t mapped_bytes = 0;
     Block home;  // where its blocks belong; size and addresses mean nothing
   };
+  /// As a keyframe states it.
+  struct Reserve {
+    std::uint64_t size = 0;
+    Block home;  // as of `AddressSpace`
+  };
   using Blocks = absl::flat_hash_map<std::uint64_t, Block>;
 
   // Each gives false, with nothing done, if it cannot be.
@@ -115,6 +123,7 @@ class TraceHeap {
   [[nodiscard]] bool is_sound_keyframe() const;
   [[nodiscard]] bool is_same_as_keyframe() const;
   void take_keyframe();
+  void take_segments();
   void number_segment(std::uint64_t base) { numbers_[base] = next_number_++; }
   void keep_stacks();
 
@@ -129,6 +138,7 @@ class TraceHeap {
   Blocks blocks_;                                                  // by address
   absl::flat_hash_map<std::uint64_t, std::uint64_t> plain_sizes_;  // by start
   absl::flat_hash_map<std::uint64_t, AddressSpace> spaces_;        // by base
+  absl::flat_hash_map<std::uint64_t, Reserve> reserves_;           // by base
   absl::flat_hash_map<std::uint64_t, std::uint64_t> numbers_;      // of segments, by base
   std::uint64_t next_number_ = 1;
   MappedMemory mapped_;
@@ -140,6 +150,7 @@ class TraceHeap {
   bool is_in_keyframe_ = false;
   bool is_known_ = false;
   bool takes_each_ = false;
+  bool trusts_spaces_ = false;
   std::uint64_t contradictions_ = 0;
   std::uint64_t first_contradiction_ = ~std::uint64_t{0};
 };

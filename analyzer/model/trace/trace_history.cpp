@@ -38,6 +38,40 @@ bool continues(RecordKind before, RecordKind kind) {
           kind == RecordKind::kSegmentUnmap);
 }
 
+/// A request that found no memory and waits for pending frees, to give the cache back and to ask
+/// once more: whether the records behind a keyframe can be the rest of one. A program that gives
+/// the cache back and then asks looks the same.
+class OpenRequest {
+ public:
+  /// Whether the record can be of it.
+  [[nodiscard]] bool goes_on_with(const Record& record) {
+    constexpr std::uint64_t kAnywhere =
+        bit_of(RecordKind::kMerge) | bit_of(RecordKind::kSplit) | bit_of(RecordKind::kClock) |
+        bit_of(RecordKind::kSettings) | bit_of(RecordKind::kLimit) |
+        bit_of(RecordKind::kKeyframeBegin) | bit_of(RecordKind::kKeyframeBlock) |
+        bit_of(RecordKind::kKeyframeEnd);
+    constexpr std::uint64_t kOfRelease = kAnywhere | bit_of(RecordKind::kFreeCompleted) |
+                                         bit_of(RecordKind::kSegmentFree) |
+                                         bit_of(RecordKind::kSegmentUnmap);
+    constexpr std::uint64_t kBehind = kAnywhere | bit_of(RecordKind::kSegmentAlloc) |
+                                      bit_of(RecordKind::kSegmentMap) |
+                                      bit_of(RecordKind::kDeviceMemory) |
+                                      bit_of(RecordKind::kAlloc) | bit_of(RecordKind::kOutOfMemory);
+    if (record.kind == RecordKind::kCacheRelease && record.pool == 0) {
+      return !std::exchange(is_released_, true);
+    }
+    const auto kind = static_cast<unsigned>(record.kind);
+    if (kind >= 64 || ((is_released_ ? kBehind : kOfRelease) >> kind & 1) == 0) return false;
+    has_ended_ = record.kind == RecordKind::kAlloc || record.kind == RecordKind::kOutOfMemory;
+    return true;
+  }
+  [[nodiscard]] bool has_ended() const { return has_ended_; }
+
+ private:
+  bool is_released_ = false;
+  bool has_ended_ = false;
+};
+
 std::string number(std::uint64_t value) {
   return std::to_string(value);
 }
@@ -206,8 +240,8 @@ class TraceHistory::FirstWalk {
   }
 
   void note_settings(const Record& record) {
-    // Keyframes repeat them.
-    if (record.address == settings_id_) return;
+    // Keyframes repeat them, and those in front of them.
+    if (record.address == settings_id_ || record.other != 0) return;
     settings_id_ = record.address;
     ++history_.counts_.settings;
     const bool is_named =
@@ -412,6 +446,24 @@ TraceHistory::Stretch TraceHistory::last_stretch(std::uint64_t at_most) const {
     if (start.known_from <= end) begin = std::max(begin, start.known_from);
   }
   return {static_cast<EventIndex>(begin), static_cast<EventIndex>(end)};
+}
+
+TraceHistory::Stretch TraceHistory::of_whole_requests(Stretch stretch) const {
+  const auto begin = static_cast<std::uint64_t>(stretch.begin);
+  // From the start there is nothing in front; PyTorch's own allocator does not tell of retries.
+  if (start_before(begin).record >= begin || is_native()) return stretch;
+  OpenRequest request;
+  for (std::size_t i = reader_->chunk_of(begin); i < reader_->chunk_count(); ++i) {
+    const auto records = reader_->records(i);
+    if (!records) return stretch;
+    for (const Record& record : *records) {
+      const auto number = static_cast<EventIndex>(record.commit - 1);
+      if (number < stretch.begin || record.device != static_cast<std::uint8_t>(device_)) continue;
+      if (number >= stretch.end || !request.goes_on_with(record)) return stretch;
+      if (request.has_ended()) return {number + 1, stretch.end};
+    }
+  }
+  return stretch;
 }
 
 void TraceHistory::visit_records(const Stretch& stretch,

@@ -54,6 +54,10 @@ class TraceHistory final : public History {
   /// leaves, or at the last one.
   [[nodiscard]] Stretch last_stretch(std::uint64_t at_most = kAllRecords) const;
   static constexpr std::uint64_t kAllRecords = ~std::uint64_t{0};
+  /// The stretch without its first request, if a keyframe stands within that: it found no memory,
+  /// and waits for pending frees to give the cache back. What it asked the device before is not
+  /// there any more.
+  [[nodiscard]] Stretch of_whole_requests(Stretch stretch) const;
   /// Calls `visit` with the records of the stretch, each completed, and with those that were
   /// derived (`RecordedHeap::listen`).
   void visit_records(const Stretch& stretch,

@@ -2,6 +2,7 @@
 #include "analyzer/whatif/program/program_builder.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace fragscope::whatif {
@@ -38,14 +39,13 @@ void keep_apart(std::vector<policy::ImageSegment>& segments) {
 
 /// The start of the address space that the range lies in: the last that begins at it or before it.
 policy::Address base_of(const model::HeapState& heap, const model::HeapSegment& range) {
-  policy::Address base = range.address;
+  std::optional<policy::Address> base;
   for (const model::ExpandableStart& start : heap.expandable_starts) {
-    const bool is_nearer = base == range.address || start.address > base;
-    if (start.address < range.address && start.home == range.home && is_nearer) {
-      base = start.address;
+    if (start.address <= range.address && start.home == range.home) {
+      base = std::max(base.value_or(start.address), start.address);
     }
   }
-  return base;
+  return base.value_or(range.address);
 }
 
 }  // namespace
@@ -71,11 +71,12 @@ void ProgramBuilder::begin_with(const model::HeapState& heap,
       if (is_free) continue;
       const std::uint32_t slot = take_slot();
       const bool is_pending = block.state == model::BlockState::kPending;
-      known_[block.address] = {slot, is_pending, is_pending};
+      known_[block.address] = {slot, is_pending, is_pending, true};
       program_.start_slots.push_back(slot);
       if (is_pending) pending.emplace_back(block.address, slot);
     }
   }
+  take_spaces(heap, pools, rules);
   keep_apart(program_.start.segments);
   for (const auto& [address, slot] : pending) {
     Op& use = add(OpKind::kRecordStream);
@@ -108,6 +109,27 @@ policy::ImageSegment& ProgramBuilder::image_of(const model::HeapSegment& range,
   const std::uint64_t space = policy::round_up(total + total / 8, segment.page_size);
   segment.size = std::max(segment.size, space);
   return segment;
+}
+
+/// Keyframes of ours say how large address spaces are, and list those without pages, too: they have
+/// their place in the order of segments.
+void ProgramBuilder::take_spaces(const model::HeapState& heap,
+                                 std::span<const model::PoolId> pools,
+                                 const policy::SizeRules& rules) {
+  auto& segments = program_.start.segments;
+  for (const model::ReservedSpace& space : heap.reserved_spaces) {
+    const auto found = std::ranges::find(segments, space.address, &policy::ImageSegment::address);
+    const bool is_empty = found == segments.end();
+    const model::HeapSegment no_pages{
+        .address = space.address, .home = space.home, .number = space.number};
+    policy::ImageSegment& segment =
+        is_empty ? image_of(no_pages, space.address, pools, rules) : *found;
+    if (segment.page_size == 0) continue;
+    const policy::Address end = segment.blocks.empty()
+                                    ? segment.address
+                                    : segment.blocks.back().address + segment.blocks.back().size;
+    segment.size = std::max(space.size_bytes, end - segment.address);
+  }
 }
 
 // --- Requests and frees. -------------------------------------------------------------------------
@@ -171,7 +193,7 @@ void ProgramBuilder::allocate(policy::Address address, std::uint64_t bytes, cons
   if (known_.contains(address)) forget(address);
   const std::size_t op = request(bytes, home, false);
   const std::uint32_t slot = take_slot();
-  known_[address] = {slot, false, false};
+  known_[address] = {slot, false, false, false};
   program_.ops[op].slot = slot;
   program_.addresses[op] = address;
 }
@@ -190,15 +212,17 @@ void ProgramBuilder::free(policy::Address address) {
   known->second.is_freed = true;
   open_free_ = known->second.slot;
   open_free_waits_ = known->second.was_used;
+  open_free_is_of_start_ = known->second.is_of_start;
 }
 
 // A free that is complete with its own event waited for nobody. Any other did, whether the use on
-// another stream was recorded or not.
+// another stream was recorded or not; and of a block that was there at the beginning it may have
+// been several, of which only some are recorded.
 void ProgramBuilder::end_free(bool is_complete) {
   if (!open_free_) return;
   const std::uint32_t slot = *std::exchange(open_free_, std::nullopt);
   add_completions(completed_slots_);
-  if (!is_complete && !open_free_waits_) {
+  if (!is_complete && (!open_free_waits_ || open_free_is_of_start_)) {
     Op& use = add(OpKind::kRecordStream);
     use.slot = slot;
     use.stream = stream_index(unnamed_stream(slot));
@@ -385,6 +409,20 @@ Program ProgramBuilder::finish() {
   end_group();
   add_completions(completed_slots_);
   return std::move(program_);
+}
+
+// It takes whole segments of the default pool alone.
+bool has_unknown_ages(const Program& program) {
+  const bool collects = program.conf.garbage_collection_threshold > 0 ||
+                        std::ranges::any_of(program.texts, [](const std::string& text) {
+                          return text.find("garbage_collection_threshold") != std::string::npos;
+                        });
+  return collects &&
+         std::ranges::any_of(program.start.segments, [](const policy::ImageSegment& segment) {
+           return segment.pool == policy::PoolId{} &&
+                  segment.size_class == policy::SizeClass::kLarge && segment.blocks.size() == 1 &&
+                  !segment.blocks.front().is_allocated;
+         });
 }
 
 }  // namespace fragscope::whatif

@@ -75,12 +75,17 @@ class ProgramBuilder {
     std::uint32_t slot = 0;
     bool is_freed = false;
     bool was_used = false;  ///< On another stream: its free waits.
+    /// There at the beginning: it may have been used on streams that no record is left of.
+    bool is_of_start = false;
   };
 
   [[nodiscard]] policy::ImageSegment& image_of(const model::HeapSegment& range,
                                                policy::Address base,
                                                std::span<const model::PoolId> pools,
                                                const policy::SizeRules& rules);
+  void take_spaces(const model::HeapState& heap,
+                   std::span<const model::PoolId> pools,
+                   const policy::SizeRules& rules);
   Op& add(OpKind kind);
   /// The number of its op.
   std::size_t request(std::uint64_t bytes, const Home& home, bool failed);
@@ -119,9 +124,14 @@ class ProgramBuilder {
   bool tells_retries_ = false;
   std::optional<std::uint32_t> open_free_;  // the slot of what was freed by the event before
   bool open_free_waits_ = false;
+  bool open_free_is_of_start_ = false;
   bool is_capturing_ = false;
   bool is_expandable_ = false;
   std::uint64_t unknown_frees_ = 0;
 };
+
+/// Whether garbage collection chooses among blocks that were free at the beginning already: for how
+/// long is in no recording.
+[[nodiscard]] bool has_unknown_ages(const Program& program);
 
 }  // namespace fragscope::whatif

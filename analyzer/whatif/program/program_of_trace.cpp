@@ -25,7 +25,8 @@ class TraceReading {
                model::TraceHistory::Stretch stretch)
       : history_(history)
       , recording_(recording)
-      , stretch_(stretch) {}
+      , known_from_(stretch.begin)
+      , stretch_(history.of_whole_requests(stretch)) {}
 
   [[nodiscard]] Program read() {
     Program& program = builder_.program();
@@ -38,6 +39,8 @@ class TraceReading {
     if (header.source != trace::TraceSource::kPytorchNative) builder_.tell_retries();
     take_beginning();
     builder_.set_expandable(program.conf.rules.expandable_segments);
+    history_.visit_records({known_from_, stretch_.begin},
+                           [this](const Record& record) { take_left_out(record); });
     history_.visit_records(stretch_, [this](const Record& record) { take(record); });
     Program made = builder_.finish();
     add_doubts(made);
@@ -82,9 +85,7 @@ class TraceReading {
       case RecordKind::kOutOfMemory:
         note_capture(record);
         builder_.fail(record.other, home_of(record));
-        if (outside_bytes_) builder_.program().outside_bytes = outside_bytes_;
-        has_failure_ = true;
-        return;
+        return take_outside();
       case RecordKind::kSegmentAlloc:
       case RecordKind::kSegmentFree:
       case RecordKind::kSegmentMap:
@@ -93,6 +94,26 @@ class TraceReading {
       default:
         return take_other(record);
     }
+  }
+
+  // Of a request that began before the keyframe: only what was said meanwhile.
+  void take_left_out(const Record& record) {
+    switch (record.kind) {
+      case RecordKind::kLimit:
+      case RecordKind::kSettings:
+      case RecordKind::kDeviceMemory:
+        return take_other(record);
+      case RecordKind::kOutOfMemory:
+        return take_outside();
+      default:
+        return;
+    }
+  }
+
+  // What a failure shows counts, and no other moment.
+  void take_outside() {
+    if (outside_bytes_) builder_.program().outside_bytes = outside_bytes_;
+    has_failure_ = true;
   }
 
   void take_device_call(const Record& record) {
@@ -124,6 +145,9 @@ class TraceReading {
         limit_bytes_ = record.size;
         return;
       case RecordKind::kSettings:
+        // Of those that keyframes repeat, all but the last are for who begins there.
+        if (record.other != 0 && knows_settings_) return;
+        knows_settings_ = record.other == 0;
         if (record.address != settings_) {
           builder_.settings(std::string(history_.table().text(record.address)));
         }
@@ -165,6 +189,11 @@ class TraceReading {
           "the recording begins in the middle of the program: which of several free blocks of one "
           "size is the oldest is not known for those that were there before");
     }
+    if (has_unknown_ages(program)) {
+      program.doubts.emplace_back(
+          "for how long blocks were free at the beginning is not known: of those, garbage "
+          "collection may have given others back");
+    }
     if (builder_.unknown_frees() > 0) {
       program.doubts.push_back(fmt::format(
           "{} that nobody had seen handed out",
@@ -174,13 +203,15 @@ class TraceReading {
 
   const model::TraceHistory& history_;
   const model::Recording& recording_;
+  model::EventIndex known_from_;
   model::TraceHistory::Stretch stretch_;
   ProgramBuilder builder_;
   std::optional<policy::ConfError> conf_problem_;
   std::uint64_t held_bytes_ = 0;
   std::optional<std::uint64_t> outside_bytes_;
-  std::uint64_t limit_bytes_ = policy::kUnlimited;
+  std::optional<std::uint64_t> limit_bytes_;
   std::uint64_t settings_ = 0;
+  bool knows_settings_ = false;
   bool has_failure_ = false;
 };
 

@@ -87,10 +87,11 @@ void RecordedDevice::unmap(policy::Address address, std::uint64_t size) {
   expect(DeviceCall::Kind::kUnmap, address, size);
 }
 
-// A new address space begins where its first pages were mapped.
+// A new address space begins where its first pages were mapped. Where none were granted, it was
+// reserved all the same.
 std::optional<policy::Address> RecordedDevice::reserve(std::uint64_t /*size*/) {
   const DeviceCall* call = granted(DeviceCall::Kind::kMap);
-  if (call == nullptr) return std::nullopt;
+  if (call == nullptr) return spaces_.of_request(program_, op_);
   return call->base != 0 ? call->base : call->address;
 }
 

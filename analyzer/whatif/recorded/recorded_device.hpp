@@ -7,6 +7,7 @@
 #include "allocator/policy/blocks/observer.hpp"
 #include "allocator/policy/device/device_memory.hpp"
 #include "analyzer/whatif/program/program.hpp"
+#include "analyzer/whatif/recorded/reserved_spaces.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +20,8 @@ class RecordedDevice final : public policy::DeviceMemory, public policy::Observe
  public:
   /// `program` outlives this.
   explicit RecordedDevice(const Program& program)
-      : program_(program) {}
+      : program_(program)
+      , spaces_(program) {}
 
   /// The calls of this op come; those of ops that were left out in between are its own.
   void begin(std::uint32_t op) {
@@ -56,6 +58,7 @@ class RecordedDevice final : public policy::DeviceMemory, public policy::Observe
   void expect(DeviceCall::Kind kind, policy::Address address, std::uint64_t size);
 
   const Program& program_;
+  ReservedSpaces spaces_;
   std::uint32_t op_ = 0;
   std::size_t next_ = 0;
   bool is_first_try_ = false;  ///< Of an op that asked once more.

@@ -55,6 +55,76 @@ TEST(TraceHeapKeyframe, MakesAHeapKnown) {
   EXPECT_EQ(heap.levels().inactive_split, kSegment - 512);
 }
 
+/// As `keyframe`, and another space without pages, which is older than the rest.
+std::vector<Record> numbered_keyframe() {
+  std::vector<Record> records = keyframe();
+  records[0].size = records[6].size = 6;
+  records[1].detail = 7;
+  records[3].detail = 8;
+  records.insert(records.begin() + 6,
+                 record(Kind::kKeyframeBlock, {2 * kSpace, 8192, 0}, kFirst | kNoPages));
+  records[6].detail = 5;
+  return records;
+}
+
+HeapState state_of(const TraceHeap& heap) {
+  Recording recording;
+  return heap.state(TraceNames({}, recording));
+}
+
+// Its pages may come later; its place in the order of segments is the one that it had.
+TEST(TraceHeapKeyframe, TellsOfAddressSpaceWithoutPages) {
+  TraceHeap heap;
+  heap.trust_spaces();
+  feed(heap, numbered_keyframe());
+
+  const HeapState before = state_of(heap);
+  feed(heap, {record(Kind::kSegmentMap, {2 * kSpace, 4096, 2 * kSpace}, kPages)}, 100);
+  const HeapState after = state_of(heap);
+  feed(heap, {record(Kind::kSegmentUnmap, {2 * kSpace, 4096, 2 * kSpace}, kNoPages)}, 101);
+
+  ASSERT_EQ(before.reserved_spaces.size(), 2U);
+  EXPECT_EQ(before.reserved_spaces[0].address, kSpace);
+  EXPECT_EQ(before.reserved_spaces[0].size_bytes, 3 * 4096U);
+  EXPECT_EQ(before.reserved_spaces[0].number, 8U);
+  EXPECT_EQ(before.reserved_spaces[1].size_bytes, 8192U);
+  EXPECT_EQ(before.reserved_spaces[1].number, 5U);
+  EXPECT_EQ(after.segments.back().address, 2 * kSpace);
+  EXPECT_EQ(after.segments.back().number, 5U);
+  EXPECT_EQ(state_of(heap).reserved_spaces.size(), 1U) << "it went with its last page";
+  EXPECT_EQ(heap.contradictions(), 0U);
+}
+
+TEST(TraceHeapKeyframe, TellsOfNoAddressSpaceThatItMayNotListToItsEnd) {
+  TraceHeap heap;
+  feed(heap, numbered_keyframe());
+  EXPECT_TRUE(state_of(heap).reserved_spaces.empty());
+}
+
+// A walk from the beginning knows segments by their first pages.
+TEST(TraceHeapKeyframe, SaysInWhichOrderSegmentsWereObtained) {
+  TraceHeap heap;
+  heap.begin_empty();
+  feed(heap,
+       {record(Kind::kSegmentMap, {kSpace, 4096, kSpace}, kPages),
+        record(Kind::kSegmentAlloc, {kBase, 512, 0})});
+  std::vector<Record> records = {record(Kind::kKeyframeBegin, {1, 2, 4096 + 512}),
+                                 record(Kind::kKeyframeBlock, {kBase, 512, 0}, kFirst),
+                                 record(Kind::kKeyframeBlock, {kSpace, 4096, 0}, kFirst | kPages),
+                                 record(Kind::kKeyframeEnd, {1, 2, 0})};
+  records[1].detail = 3;
+  records[2].detail = 4;
+
+  const HeapState before = state_of(heap);
+  feed(heap, records, 2);
+  const HeapState after = state_of(heap);
+
+  EXPECT_GT(before.segments[0].number, before.segments[1].number);
+  EXPECT_EQ(after.segments[0].number, 3U);
+  EXPECT_EQ(after.segments[1].number, 4U);
+  EXPECT_EQ(heap.contradictions(), 0U);
+}
+
 TEST(TraceHeapKeyframe, LeavesAHeapThatGoesOn) {
   TraceHeap heap;
   feed(heap, keyframe());
