@@ -7,11 +7,17 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 namespace fragscope::analysis {
 namespace {
 
 using model::show_count;
+
+/// "1 block is", "2 blocks are".
+std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", show_count(count), count == 1 ? one : many);
+}
 
 /// Adds one signal if it counts anything, with the device it belongs to.
 class SignalList {
@@ -44,12 +50,15 @@ void add_dump_later(const model::Timeline& timeline, SignalList& list) {
   const auto after = events.subspan(static_cast<std::size_t>(failed.back().event) + 1);
   const auto frees =
       std::ranges::count(after, model::Action::kFreeRequested, &model::Event::action);
-  list.add_if(!after.empty(),
-              "dump-later-than-failure",
-              fmt::format("{} events ({} frees) follow the last failure; its state was rebuilt by "
-                          "undoing them, and the state at the end is a later one",
-                          show_count(after.size()),
-                          show_count(static_cast<std::uint64_t>(frees))));
+  list.add_if(
+      !after.empty(),
+      "dump-later-than-failure",
+      fmt::format("{} ({}) {} the last failure; its state was rebuilt by undoing {}, and the "
+                  "state at the end is a later one",
+                  counted(after.size(), "event", "events"),
+                  counted(static_cast<std::uint64_t>(frees), "free", "frees"),
+                  after.size() == 1 ? "follows" : "follow",
+                  after.size() == 1 ? "it" : "them"));
 }
 
 }  // namespace
@@ -60,28 +69,28 @@ void add_trace_signals(const model::Timeline& timeline, std::vector<model::Trust
   if (timeline.events().empty()) return;
   list.add_if(counts.from_before > 0,
               "history-cut",
-              fmt::format("{} blocks were handed out before the first event; nothing is known of "
-                          "the time before it, and a higher peak there would not be seen",
-                          show_count(counts.from_before)));
+              fmt::format("{} handed out before the first event; nothing is known of the time "
+                          "before it, and a higher peak there would not be seen",
+                          counted(counts.from_before, "block was", "blocks were")));
   list.add_if(
       counts.bounded_sizes > 0,
       "bounded-sizes",
-      fmt::format("the size of {} blocks is a bound, not a number; together at most {} more "
-                  "than the lower end, and shown where it matters",
-                  show_count(counts.bounded_sizes),
+      fmt::format("the size of {} is a bound, not a number; together at most {} more than the "
+                  "lower end, and shown where it matters",
+                  counted(counts.bounded_sizes, "block", "blocks"),
                   model::show_bytes(total_slack(timeline))));
-  list.add_if(
-      counts.unmatched_frees > 0,
-      "unmatched-frees",
-      fmt::format("{} frees of blocks that were not live are skipped; states before them may "
-                  "lack blocks",
-                  show_count(counts.unmatched_frees)));
+  list.add_if(counts.unmatched_frees > 0,
+              "unmatched-frees",
+              fmt::format("{} skipped; states before may lack blocks",
+                          counted(counts.unmatched_frees,
+                                  "free of a block that was not live is",
+                                  "frees of blocks that were not live are")));
   list.add_if(
       counts.allocs_on_live_blocks > 0,
       "missing-frees",
-      fmt::format("{} blocks were handed out where one was still live; the earlier ones are "
-                  "taken as freed at that moment, so states before it hold too much",
-                  show_count(counts.allocs_on_live_blocks)));
+      fmt::format("{} handed out where one was still live; what was there is taken as freed at "
+                  "that moment, so states before it hold too much",
+                  counted(counts.allocs_on_live_blocks, "block was", "blocks were")));
   list.add_if(
       counts.no_free_completed,
       "skipped-actions",
@@ -92,27 +101,27 @@ void add_trace_signals(const model::Timeline& timeline, std::vector<model::Trust
               "free_requested was not recorded; blocks count as live until their free completed");
   list.add_if(counts.overlapping_blocks > 0,
               "overlapping-blocks",
-              fmt::format("{} blocks are larger than the hole they came from; the rounding rule or "
-                          "the segment events do not fit",
-                          show_count(counts.overlapping_blocks)));
-  list.add_if(
-      counts.unmatched_segment_events > 0,
-      "unmatched-segment-events",
-      fmt::format("{} segment events contradict the others and are skipped; reserved may be "
-                  "off before them",
-                  show_count(counts.unmatched_segment_events)));
+              fmt::format("{}; the rounding rule or the segment events do not fit",
+                          counted(counts.overlapping_blocks,
+                                  "block is larger than the hole it came from",
+                                  "blocks are larger than the hole they came from")));
+  list.add_if(counts.unmatched_segment_events > 0,
+              "unmatched-segment-events",
+              fmt::format("{} skipped; reserved may be off before",
+                          counted(counts.unmatched_segment_events,
+                                  "segment event contradicts the others and is",
+                                  "segment events contradict the others and are")));
   list.add_if(
       counts.assumed_homes > 0,
       "assumed-pool",
-      fmt::format("{} segments were gone by the end and the trace names no pool for them; they "
-                  "are taken for the default pool",
-                  show_count(counts.assumed_homes)));
-  list.add_if(
-      counts.end_mismatches > 0,
-      "redo-differs",
-      fmt::format("redoing the trace leaves {} blocks otherwise than the file; earlier states "
-                  "are uncertain by as much",
-                  show_count(counts.end_mismatches)));
+      fmt::format("{} gone by the end without a pool named in the trace: taken for the default "
+                  "pool",
+                  counted(counts.assumed_homes, "segment was", "segments were")));
+  list.add_if(counts.end_mismatches > 0,
+              "redo-differs",
+              fmt::format("redoing the trace leaves {} otherwise than the file; earlier states are "
+                          "uncertain by as much",
+                          counted(counts.end_mismatches, "block", "blocks")));
   list.add_if(counts.clock_goes_back,
               "clock-goes-back",
               "time stamps are not in order; events are taken in the order of the file");
