@@ -139,7 +139,10 @@ class Analyzer {
     bool pool_is_assumed = false;
     for (const History* history : histories_) {
       if (options_.device && *options_.device != history->device()) continue;
-      for (const model::FailedRequest& failed : history->failed_requests()) {
+      const std::vector<model::FailedRequest> failures = history->failed_requests();
+      const bool skips = options_.last_failure_only && !failures.empty();
+      for (const model::FailedRequest& failed :
+           std::span(failures).subspan(skips ? failures.size() - 1 : 0)) {
         Task task = task_at_failure(*history, failed);
         task.question.recorded = true;
         task.question.size_bytes = std::max<std::uint64_t>(failed.size_bytes, 1);

@@ -45,7 +45,8 @@ struct Options {
   std::optional<double> limit_fraction;
   /// Whether to follow the history to the moment each request became impossible.
   bool find_moments = true;
-  std::string log_name;  ///< Where `messages` come from.
+  bool last_failure_only = false;  ///< Of each device; the others are not judged.
+  std::string log_name;            ///< Where `messages` come from.
   std::vector<explain::Message> messages;
 };
 

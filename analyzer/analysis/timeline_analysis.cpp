@@ -62,22 +62,31 @@ std::vector<std::uint64_t> sizes_around(std::uint64_t size_bytes) {
   return sizes;
 }
 
-/// As the allocator rounds them, each once. Sizes around the request leave out those of the other
-/// class, which are served elsewhere.
-Result<std::vector<std::uint64_t>> sizes_to_ask(const std::vector<std::uint64_t>& named,
-                                                const servability::Request& request,
-                                                const policy::SizeRules& rules) {
+/// As the allocator rounds them, each once. Those of the other class are left out, since other
+/// segments serve them.
+std::vector<std::uint64_t> sizes_to_ask(const servability::Request& request,
+                                        const policy::SizeRules& rules) {
   std::set<std::uint64_t> rounded;
-  for (const std::uint64_t size : named.empty() ? sizes_around(request.size_bytes) : named) {
+  for (const std::uint64_t size : sizes_around(request.size_bytes)) {
+    const std::uint64_t asked = policy::round_size(size, rules);
+    if (policy::size_class(asked) == request.size_class()) rounded.insert(asked);
+  }
+  return {rounded.begin(), rounded.end()};
+}
+
+/// The same of those that `--sizes` names, which are to be of the request's class.
+Result<std::vector<std::uint64_t>> named_sizes(const std::vector<std::uint64_t>& named,
+                                               const servability::Request& request,
+                                               const policy::SizeRules& rules) {
+  std::set<std::uint64_t> rounded;
+  for (const std::uint64_t size : named) {
     if (size == 0 || size >= policy::kTooLarge) {
       return failure(ErrorCode::kUsage,
                      "--sizes: requests of 0 bytes, or of 1 EiB and more, never reach the "
                      "allocator");
     }
     const std::uint64_t asked = policy::round_size(size, rules);
-    if (policy::size_class(asked) == request.size_class()) {
-      rounded.insert(asked);
-    } else if (!named.empty()) {
+    if (policy::size_class(asked) != request.size_class()) {
       return failure(ErrorCode::kUsage,
                      fmt::format("--sizes {}: expected sizes of the class of the request ({}, {}), "
                                  "since the other class is served by other segments",
@@ -85,16 +94,18 @@ Result<std::vector<std::uint64_t>> sizes_to_ask(const std::vector<std::uint64_t>
                                  model::show_bytes(request.size_bytes),
                                  policy::to_string(request.size_class())));
     }
+    rounded.insert(asked);
   }
   return std::vector<std::uint64_t>(rounded.begin(), rounded.end());
 }
 
-/// Each stands for the heap that the last event of a column left.
+/// The heaps that the columns end with, each once.
 std::vector<EventIndex> ends_of_columns(const servability::Timeline& timeline) {
   std::vector<EventIndex> targets;
   targets.reserve(timeline.column_count);
-  for (std::size_t column = 1; column <= timeline.column_count; ++column)
-    targets.push_back(timeline.begin_of(column));
+  for (const std::optional<EventIndex>& behind : timeline.asked_behind) {
+    if (behind && (targets.empty() || targets.back() <= *behind)) targets.push_back(*behind + 1);
+  }
   return targets;
 }
 
@@ -110,9 +121,15 @@ Result<TimelineAnalysis> analyze_timeline(const model::Recording& recording,
                                           Options options,
                                           const TimelineOptions& wanted) {
   options.find_moments = false;  // the walk below finds all turns of the one that is asked
+  options.last_failure_only = true;
   const bool has_failure = !history.failed_requests().empty();
   if (options.request_bytes && has_failure) options.at = Moment{Moment::Kind::kOom, {}};
   TimelineAnalysis made;
+  if (!wanted.sizes.empty() && !options.request_bytes && !has_failure) {
+    return failure(ErrorCode::kUsage,
+                   "--sizes: expected --request SIZE beside it, since no request failed: pool, "
+                   "class and stream are those of the request");
+  }
   if (options.request_bytes || has_failure) {
     Result<Analysis> analysis = analyze(recording, Histories{&history}, options);
     if (!analysis) return tl::unexpected<Error>(analysis.error());
@@ -126,7 +143,8 @@ Result<TimelineAnalysis> analyze_timeline(const model::Recording& recording,
   made.timeline = servability::find_timeline(history, watch, rules, wanted.column_count);
   if (!made.timeline.asked) return made;
   made.judged = judge_turns(history, *made.asked, made.timeline.asked->turns, rules);
-  auto sizes = sizes_to_ask(wanted.sizes, watch->request, rules);
+  auto sizes = wanted.sizes.empty() ? sizes_to_ask(watch->request, rules)
+                                    : named_sizes(wanted.sizes, watch->request, rules);
   if (!sizes) return tl::unexpected<Error>(sizes.error());
   auto map = servability::find_size_map(
       history, *watch, std::move(*sizes), ends_of_columns(made.timeline), rules, wanted.scan_on);

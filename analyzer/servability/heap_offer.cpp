@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/servability/heap_offer.hpp"
 
-#include "analyzer/verdict/layout/address_layout.hpp"
-
 #include <algorithm>
 #include <utility>
 
@@ -19,70 +17,12 @@ std::uint64_t minus(std::uint64_t left, std::uint64_t right) {
 
 }  // namespace
 
-void HomeRuns::remove(std::uint64_t bytes) {
-  const auto found = lengths_.find(bytes);
-  if (found == lengths_.end()) return;
-  if (--found->second == 0) lengths_.erase(found);
-  free_bytes_ -= bytes;
-}
-
-std::uint64_t HomeRuns::best_fit(std::uint64_t bytes) const {
-  const auto found = lengths_.lower_bound(bytes);
-  return found == lengths_.end() ? 0 : found->first;
-}
-
-void RunBooks::clear() {
-  homes_.clear();
-  last_ = nullptr;
-  changed_.clear();
-  releasable_bytes_ = 0;
-}
-
-std::uint64_t RunBooks::releasable_of(const SegmentRange& segment, Range run) const {
-  if (segment.home.pool != model::kDefaultPool) return 0;
-  if (!segment.home.expandable) {
-    return run.size_bytes() == segment.range.size_bytes() ? run.size_bytes() : 0;
-  }
-  const std::uint64_t page = policy::page_size(segment.home.size_class, *rules_);
-  const std::uint64_t begin = segment.range.begin;
-  const std::uint64_t first = policy::round_up(run.begin - begin, page);
-  return minus((run.end - begin) / page * page, first);
-}
-
-HomeRuns& RunBooks::change(const Home& home) {
-  if (last_ == nullptr || last_->first != home) last_ = &*homes_.try_emplace(home).first;
-  if (!last_->second.set_listed(true)) changed_.push_back(home);
-  return last_->second;
-}
-
-void RunBooks::forget_changes() {
-  for (const Home& home : changed_)
-    homes_[home].set_listed(false);
-  changed_.clear();
-}
-
-void RunBooks::run_comes(const SegmentRange& segment, Range run) {
-  change(segment.home).add(run.size_bytes());
-  releasable_bytes_ += releasable_of(segment, run);
-}
-
-void RunBooks::run_goes(const SegmentRange& segment, Range run) {
-  change(segment.home).remove(run.size_bytes());
-  releasable_bytes_ = minus(releasable_bytes_, releasable_of(segment, run));
-}
-
-const HomeRuns* RunBooks::find(const Home& home) const {
-  const auto found = homes_.find(home);
-  return found == homes_.end() ? nullptr : &found->second;
-}
-
 HeapOffer::HeapOffer(const policy::SizeRules& rules, std::vector<Home> followed)
     : rules_(&rules)
     , followed_(std::move(followed))
     , books_(rules)
     , runs_(books_)
-    , waited_books_(rules)
-    , waited_runs_(waited_books_) {}
+    , waited_(rules) {}
 
 bool HeapOffer::follows(const Home& home) const {
   return followed_.empty() || std::ranges::find(followed_, home) != followed_.end();
@@ -90,18 +30,12 @@ bool HeapOffer::follows(const Home& home) const {
 
 void HeapOffer::begin(const model::HeapState& state, const model::CourseLevels& levels) {
   books_.clear();
-  waited_books_.clear();
   pending_.clear();
   runs_.begin(state, false, [this](const Home& home) { return follows(home); });
   plain_.begin(state);
-  waited_runs_.begin(state, true, [](const Home& home) { return home.expandable; });
+  waited_.begin(state);
   for (const model::HeapBlock& block : state.blocks) {
     if (block.state == model::BlockState::kPending) pending_.insert(block.address);
-  }
-  starts_.clear();
-  for (const model::ExpandableStart& each : state.expandable_starts) {
-    const auto [known, is_new] = starts_.try_emplace(each.home, each.address);
-    if (!is_new) known->second = std::min(known->second, each.address);
   }
   reserved_bytes_ = levels.reserved_bytes;
 }
@@ -126,17 +60,17 @@ void HeapOffer::step(const model::CourseStep& step, const model::CourseLevels& l
 void HeapOffer::take(Range block) {
   const Home* const plain = plain_.take(block);
   if (plain == nullptr || follows(*plain)) runs_.take(block);
-  if (plain == nullptr) waited_runs_.take(block);
+  if (plain == nullptr) waited_.take(block);
 }
 
 void HeapOffer::free(Range block) {
   if (!pending_.insert(block.begin).second) return;
-  if (plain_.give(block) == nullptr) waited_runs_.give(block);
+  if (plain_.give(block) == nullptr) waited_.give(block);
 }
 
 void HeapOffer::complete(Range block) {
   // Where the free was not told before, it happens now.
-  if (pending_.erase(block.begin) == 0 && plain_.give(block) == nullptr) waited_runs_.give(block);
+  if (pending_.erase(block.begin) == 0 && plain_.give(block) == nullptr) waited_.give(block);
   runs_.give(block);
 }
 
@@ -146,18 +80,16 @@ void HeapOffer::change_device(const model::CourseStep& step) {
   if (!step.comes) {
     runs_.remove_segment(range);
     plain_.remove(range);
-    waited_runs_.remove_segment(range);
+    waited_.unmap(range);
     return;
   }
   if (follows(home)) runs_.add_segment(range, home);
   if (!home.expandable) return plain_.add(range, home);
-  waited_runs_.add_segment(range, home);
-  const auto [known, is_new] = starts_.try_emplace(home, step.address);
-  if (!is_new) known->second = std::min(known->second, step.address);
+  waited_.map(range, home);
 }
 
 std::uint64_t HeapOffer::releasable_bytes() const {
-  return plain_.releasable_bytes() + waited_books_.releasable_bytes();
+  return plain_.releasable_bytes() + waited_.books().releasable_bytes();
 }
 
 /// Expandable segments serve only while the option is on.
@@ -178,36 +110,6 @@ bool HeapOffer::has_hole(const Request& request) const {
     has |= found > 0 && policy::oversize_rules_admit(found, request.size_bytes, *rules_);
   });
   return has;
-}
-
-/// What the driver must give once pending frees are waited for and the cache went back.
-std::uint64_t HeapOffer::need_of(const Request& request) const {
-  if (!rules_->expandable_segments) return policy::device_allocation(request.size_bytes, *rules_);
-  const Home home = request.home(true);
-  verdict::AddressLayout layout(policy::page_size(request.size_class(), *rules_));
-  const bool gives_back = home.pool == model::kDefaultPool;
-  std::uint64_t end = 0;
-  waited_runs_.for_each_segment([&](const SegmentRange& segment) {
-    if (segment.home != home) return;
-    const Range& range = segment.range;
-    const auto start = starts_.find(home);
-    if (end == 0) end = start == starts_.end() ? range.begin : std::min(start->second, range.begin);
-    layout.add_unmapped(range.begin - end);
-    end = range.end;
-    std::uint64_t at = 0;  // counted from the range's start, which is a page border
-    waited_runs_.for_each_run(range, [&](const Range& run) {
-      layout.add_used(run.begin - range.begin - at);
-      at = run.end - range.begin;
-      if (gives_back) {
-        layout.add_released(run.begin - range.begin, at);
-      } else {
-        layout.add_free(run.begin - range.begin, at);
-      }
-    });
-    layout.add_used(range.size_bytes() - at);
-  });
-  layout.add_unmapped(verdict::kEndlessSpace);
-  return layout.pages_to_map(request.size_bytes);
 }
 
 std::uint64_t HeapOffer::driver_bytes(const DriverRoom& room) const {
@@ -231,9 +133,9 @@ bool HeapOffer::driver_gives(const Request& request, const DriverRoom& room) con
   if (policy::round_up(request.size_bytes, page) <= give) return true;
   std::uint64_t free = 0;
   for_each_home_of(
-      waited_books_, request, [&free](const HomeRuns& runs) { free += runs.free_bytes(); });
+      waited_.books(), request, [&free](const HomeRuns& runs) { free += runs.free_bytes(); });
   if (give + free < request.size_bytes) return false;
-  return need_of(request) <= give;
+  return waited_.pages_to_map(request.size_bytes, request.home(true)) <= give;
 }
 
 Server HeapOffer::server_of(const Request& request, const DriverRoom& room) const {

@@ -9,16 +9,15 @@
 
 #include "allocator/policy/size_rules.hpp"
 #include "analyzer/model/course/course.hpp"
-#include "analyzer/servability/free_runs.hpp"
-#include "analyzer/servability/plain_segments.hpp"
+#include "analyzer/servability/runs/free_runs.hpp"
+#include "analyzer/servability/runs/plain_segments.hpp"
+#include "analyzer/servability/runs/run_books.hpp"
+#include "analyzer/servability/runs/waited_runs.hpp"
 
-#include <absl/container/btree_map.h>
 #include <absl/container/flat_hash_set.h>
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <utility>
 #include <vector>
 
 namespace fragscope::servability {
@@ -33,61 +32,6 @@ struct Request {
   [[nodiscard]] model::Home home(bool expandable) const {
     return {pool, size_class(), expandable, stream};
   }
-};
-
-/// The free runs of one home.
-class HomeRuns {
- public:
-  void add(std::uint64_t bytes) {
-    ++lengths_[bytes];
-    free_bytes_ += bytes;
-  }
-  void remove(std::uint64_t bytes);
-
-  [[nodiscard]] std::uint64_t largest_bytes() const {
-    return lengths_.empty() ? 0 : lengths_.rbegin()->first;
-  }
-  [[nodiscard]] std::uint64_t free_bytes() const { return free_bytes_; }
-  /// The shortest of at least `bytes`, as best fit takes it; 0: there is none.
-  [[nodiscard]] std::uint64_t best_fit(std::uint64_t bytes) const;
-  /// Sets the flag by which `RunBooks` lists a home once; gives what it was.
-  bool set_listed(bool is_listed) { return std::exchange(is_listed_, is_listed); }
-
- private:
-  absl::btree_map<std::uint64_t, std::uint32_t> lengths_;  // how many of each
-  std::uint64_t free_bytes_ = 0;
-  bool is_listed_ = false;
-};
-
-/// The runs of all homes, and what of them could go back to the driver. As with `find_supply`, that
-/// is what lies in the default pool: nobody records who holds a private one.
-class RunBooks final : public RunListener {
- public:
-  explicit RunBooks(const policy::SizeRules& rules)
-      : rules_(&rules) {}
-
-  void clear();
-  void run_comes(const SegmentRange& segment, Range run) override;
-  void run_goes(const SegmentRange& segment, Range run) override;
-
-  [[nodiscard]] const HomeRuns* find(const model::Home& home) const;
-  /// Those that ever had a run, in order.
-  [[nodiscard]] const std::map<model::Home, HomeRuns>& homes() const { return homes_; }
-  /// Whose runs changed since `forget_changes`, each once.
-  [[nodiscard]] const std::vector<model::Home>& changed() const { return changed_; }
-  void forget_changes();
-  /// Wholly free segments, and whole pages of expandable ones.
-  [[nodiscard]] std::uint64_t releasable_bytes() const { return releasable_bytes_; }
-
- private:
-  [[nodiscard]] std::uint64_t releasable_of(const SegmentRange& segment, Range run) const;
-  [[nodiscard]] HomeRuns& change(const model::Home& home);
-
-  const policy::SizeRules* rules_;
-  std::map<model::Home, HomeRuns> homes_;
-  std::pair<const model::Home, HomeRuns>* last_ = nullptr;  // of `homes_`, changed
-  std::vector<model::Home> changed_;
-  std::uint64_t releasable_bytes_ = 0;
 };
 
 /// What the driver could give, known at one moment. What others hold of the device is taken not to
@@ -144,7 +88,6 @@ class HeapOffer {
   void for_each_home_of(const RunBooks& books, const Request& request, Use use) const;
   [[nodiscard]] bool has_hole(const Request& request) const;
   [[nodiscard]] bool driver_gives(const Request& request, const DriverRoom& room) const;
-  [[nodiscard]] std::uint64_t need_of(const Request& request) const;
   [[nodiscard]] std::uint64_t releasable_bytes() const;
   [[nodiscard]] bool follows(const model::Home& home) const;
   void take(Range block);
@@ -160,9 +103,7 @@ class HeapOffer {
   // which runs of expandable ones, whose pages go back one by one.
   absl::flat_hash_set<std::uint64_t> pending_;  // blocks, by address
   PlainSegments plain_;
-  RunBooks waited_books_;
-  FreeRuns waited_runs_;
-  absl::btree_map<model::Home, std::uint64_t> starts_;  // lowest address of expandable homes
+  WaitedRuns waited_;
   std::uint64_t reserved_bytes_ = 0;
 };
 

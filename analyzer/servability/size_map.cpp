@@ -85,53 +85,49 @@ std::uint64_t driver_bytes(const verdict::Supply& supply, const DriverRoom& room
   return std::min(give, *room.limit_bytes - std::min(*room.limit_bytes, kept));
 }
 
-/// What the driver is asked for to serve each size. That does not rise with the size: for 9 MiB it
-/// is asked for 20 MiB, for 14 MiB for no more.
-std::vector<std::uint64_t> needs_of(const std::vector<std::uint64_t>& sizes,
-                                    const policy::SizeRules& rules) {
-  std::vector<std::uint64_t> needs;
-  needs.reserve(sizes.size());
-  for (const std::uint64_t size : sizes) {
-    const std::uint64_t page = policy::page_size(policy::size_class(size), rules);
-    needs.push_back(rules.expandable_segments ? policy::round_up(size, page)
-                                              : policy::device_allocation(size, rules));
-  }
-  return needs;
+MapMoment moment_of(EventIndex behind, const verdict::Supply& supply, const DriverRoom& room) {
+  MapMoment moment;
+  moment.behind = behind;
+  moment.driver_bytes = driver_bytes(supply, room);
+  moment.home_bytes = supply.home_free_bytes.high + supply.home_pending_bytes.high;
+  moment.elsewhere_bytes =
+      moment.driver_bytes - std::min(moment.driver_bytes, supply.home_releasable_bytes);
+  return moment;
 }
 
-/// Which sizes a moment serves in each sense: by the sizes themselves, and by what the driver is
-/// asked for them.
+/// What the driver is asked for to serve a size.
+std::uint64_t need_of(std::uint64_t size, const policy::SizeRules& rules) {
+  const std::uint64_t page = policy::page_size(policy::size_class(size), rules);
+  return rules.expandable_segments ? policy::round_up(size, page)
+                                   : policy::device_allocation(size, rules);
+}
+
+/// Whether blocks moved together leave a hole, or so much to the driver that it gives the rest.
+bool compaction_serves(std::uint64_t size,
+                       const MapMoment& moment,
+                       const policy::SizeRules& rules) {
+  // A tail at home counts towards an expandable request, so that no whole page is wanted for it.
+  const std::uint64_t need = rules.expandable_segments ? size : need_of(size, rules);
+  return moment.home_bytes >= size || moment.home_bytes + moment.elsewhere_bytes >= need;
+}
+
+/// Which sizes a moment serves by a hole is the scans' answer; the rest is compared.
 Result<void> fill_means(SizeMap& map,
                         const std::vector<GroupRuns>& runs,
                         const policy::SizeRules& rules,
                         const kernels::ScanOptions& options) {
-  // What goes back at home is counted among the free bytes there.
-  std::vector<std::uint64_t> spare;
-  spare.reserve(runs.size());
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::uint64_t given = map.moments[i].driver_bytes;
-    spare.push_back(given - std::min(given, runs[i].free_segment_bytes));
-  }
-  const std::vector<std::uint64_t> needs = needs_of(map.sizes, rules);
-  std::vector<std::uint64_t> asked = needs;
-  std::ranges::sort(asked);
-  asked.erase(std::ranges::unique(asked).begin(), asked.end());
-  const auto by_size = kernels::find_servability(runs, spare, map.sizes, options);
-  if (!by_size) return tl::unexpected<Error>(by_size.error());
-  const auto by_need = kernels::find_servability(runs, spare, asked, options);
-  if (!by_need) return tl::unexpected<Error>(by_need.error());
-
-  for (std::size_t size = 0; size < map.sizes.size(); ++size) {
-    const auto index = static_cast<std::uint32_t>(size);
-    const auto need =
-        static_cast<std::uint32_t>(std::ranges::lower_bound(asked, needs[size]) - asked.begin());
-    for (std::size_t moment = 0; moment < runs.size(); ++moment) {
+  const auto found = kernels::find_servability(runs, {}, map.sizes, options);
+  if (!found) return tl::unexpected<Error>(found.error());
+  for (std::size_t i = 0; i < map.sizes.size(); ++i) {
+    const std::uint64_t size = map.sizes[i];
+    for (std::size_t at = 0; at < runs.size(); ++at) {
+      const MapMoment& moment = map.moments[at];
       Means means = Means::kNothing;
-      if (by_size->served(kernels::Sense::kHoles, index, moment)) {
+      if (found->served(kernels::Sense::kHoles, static_cast<std::uint32_t>(i), at)) {
         means = Means::kHole;
-      } else if (by_need->served(kernels::Sense::kReleased, need, moment)) {
+      } else if (need_of(size, rules) <= moment.driver_bytes) {
         means = Means::kDriver;
-      } else if (by_size->served(kernels::Sense::kCompacted, index, moment)) {
+      } else if (compaction_serves(size, moment, rules)) {
         means = Means::kCompaction;
       }
       map.means.push_back(means);
@@ -186,7 +182,7 @@ Result<SizeMap> find_size_map(const model::History& history,
   };
   history.visit_states_until(known, [&](EventIndex target, const HeapState& state) {
     const verdict::Supply supply = verdict::find_supply(state, question, rules);
-    map.moments.push_back({target - 1, driver_bytes(supply, watch.room), std::nullopt});
+    map.moments.push_back(moment_of(target - 1, supply, watch.room));
     batch.add(state, watch.request, rules);
     return !batch.is_full() || scan();
   });

@@ -20,9 +20,10 @@ namespace fragscope::servability {
 
 /// The first of these that would have served a request.
 enum class Means : std::uint8_t {
-  kHole,        ///< A free run at home, the oversize rules aside.
-  kDriver,      ///< With what is free on the device once the cache went back.
-  kCompaction,  ///< All that is free at home put together, with what the driver could give.
+  kHole,    ///< A free run at home, the oversize rules aside.
+  kDriver,  ///< With what is free on the device once the cache went back.
+  /// All that is free or pending at home put together, with what the driver could give: rung 6.
+  kCompaction,
   kNothing,
 };
 
@@ -30,6 +31,9 @@ enum class Means : std::uint8_t {
 struct MapMoment {
   model::EventIndex behind = 0;    ///< The event; the heap is the one it left.
   std::uint64_t driver_bytes = 0;  ///< What the driver could give, the cache given back.
+  std::uint64_t home_bytes = 0;    ///< Free or pending at home, in whatever pieces.
+  /// The part of `driver_bytes` that is not among `home_bytes`.
+  std::uint64_t elsewhere_bytes = 0;
   /// The least live bytes in a range of one segment at home that could hold the watched request;
   /// none: no segment is large enough.
   std::optional<std::uint64_t> move_bytes;

@@ -36,6 +36,7 @@ class TimelineWalk final : public model::CourseListener {
                const policy::SizeRules& rules)
       : timeline_(timeline)
       , offer_(rules) {
+    timeline_.asked_behind.resize(timeline_.column_count);
     if (!asked) return;
     answer_.emplace(*asked);
     AskedCurves& curves = timeline_.asked.emplace();
@@ -48,8 +49,11 @@ class TimelineWalk final : public model::CourseListener {
              const model::CourseLevels& levels,
              const model::StateSource& state) override {
     offer_.begin(state(), levels);
-    // What was known of homes before is not known of these.
-    runs_.clear();
+    // A home of an earlier heap that this one lacks has no run.
+    for (auto& [home, bytes] : runs_)
+      bytes = 0;
+    for (const Home& home : offer_.runs().changed())
+      runs_.try_emplace(home, 0);
     is_known_ = true;
     column_ = column_of(std::max(event, timeline_.first_event));
     if (answer_) answer_->begin(event, offer_);
@@ -58,7 +62,8 @@ class TimelineWalk final : public model::CourseListener {
       timeline_.asked->first = answer_->now();
     }
     has_begun_ = true;
-    settle();
+    settle(event);
+    raise_all();
   }
 
   void step(const CourseStep& step, const model::CourseLevels& levels) override {
@@ -73,7 +78,7 @@ class TimelineWalk final : public model::CourseListener {
       }
     }
     // Of a segment that just came, the request that it came for takes its part.
-    if (step.kind != CourseKind::kDevice || !step.comes) settle();
+    if (step.kind != CourseKind::kDevice || !step.comes) settle(step.event);
   }
 
   void mark(const model::CourseMark& /*mark*/) override {}
@@ -93,8 +98,10 @@ class TimelineWalk final : public model::CourseListener {
       made.home = home;
       made.largest_run = std::move(curve);
       made.least_bytes = ~std::uint64_t{0};
-      for (const std::optional<Column>& column : made.largest_run) {
-        if (!column) continue;
+      for (std::size_t i = 0; i < timeline_.column_count; ++i) {
+        std::optional<Column>& column = made.largest_run[i];
+        if (!timeline_.asked_behind[i]) continue;
+        if (!column) column = Column{};  // The heap is known, and the home had not come yet.
         made.least_bytes = std::min(made.least_bytes, column->least_bytes);
         made.most_bytes = std::max(made.most_bytes, column->most_bytes);
       }
@@ -113,28 +120,39 @@ class TimelineWalk final : public model::CourseListener {
   void move_to(std::size_t column) {
     while (column_ < column) {
       ++column_;
-      for (const auto& [home, bytes] : runs_)
-        raise(curve_of(home)[column_], bytes);
-      raise_asked();
+      raise_all();
     }
   }
 
-  void settle() {
+  /// What is said of the heap from now on, up to the next time.
+  void settle(EventIndex event) {
+    asked_behind_ = event;
     for (const Home& home : offer_.runs().changed()) {
-      const std::uint64_t bytes = offer_.runs().find(home)->largest_bytes();
-      runs_[home] = bytes;
-      raise(curve_of(home)[column_], bytes);
+      const auto [now, is_new] = runs_.try_emplace(home, 0);
+      if (is_new) raise(curve_of(home)[column_], 0);  // until it came
+      now->second = offer_.runs().find(home)->largest_bytes();
+      raise(curve_of(home)[column_], now->second);
     }
     offer_.runs().forget_changes();
+    if (answer_) {
+      const Watch& watch = answer_->watch();
+      largest_served_ = offer_.largest_served_bytes(watch.request, watch.room);
+      free_at_home_ = offer_.free_bytes(watch.request);
+    }
+    raise_asked();
+  }
+
+  void raise_all() {
+    for (const auto& [home, bytes] : runs_)
+      raise(curve_of(home)[column_], bytes);
     raise_asked();
   }
 
   void raise_asked() {
+    timeline_.asked_behind[column_] = asked_behind_;
     if (!answer_) return;
-    const Watch& watch = answer_->watch();
-    AskedCurves& curves = *timeline_.asked;
-    raise(curves.largest_served[column_], offer_.largest_served_bytes(watch.request, watch.room));
-    raise(curves.free_at_home[column_], offer_.free_bytes(watch.request));
+    raise(timeline_.asked->largest_served[column_], largest_served_);
+    raise(timeline_.asked->free_at_home[column_], free_at_home_);
   }
 
   Curve& curve_of(const Home& home) {
@@ -148,6 +166,10 @@ class TimelineWalk final : public model::CourseListener {
   std::optional<AnswerWatch> answer_;
   std::map<Home, std::uint64_t> runs_;  // the longest of each, now
   std::map<Home, Curve> curves_;
+  // What is said of the heap: a segment that just came is not seen yet.
+  std::uint64_t largest_served_ = 0;
+  std::uint64_t free_at_home_ = 0;
+  EventIndex asked_behind_ = model::kBeforeFirst;
   std::size_t column_ = 0;
   bool is_known_ = false;
   bool has_begun_ = false;

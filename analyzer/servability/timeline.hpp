@@ -52,6 +52,9 @@ struct Timeline {
   model::EventIndex first_event = 0;
   model::EventIndex end_event = 0;
   std::size_t column_count = 0;
+  /// The last event behind which each column asks about the heap; none where it is not known. An
+  /// earlier one than the column's last where a segment came for a request that follows.
+  std::vector<std::optional<model::EventIndex>> asked_behind;
   std::vector<HomeCurve> homes;  ///< In order; those that ever had a free run.
   std::optional<AskedCurves> asked;
   bool was_lost = false;  ///< There are moments at which the heap is not known.

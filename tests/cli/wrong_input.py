@@ -5,6 +5,7 @@ line that says where and what was expected, exit code 1, and nothing on standard
 import itertools
 import json
 from pathlib import Path
+import pickle
 import subprocess
 
 import support
@@ -92,6 +93,23 @@ class Files(TraceTestCase):
                 self.succeeds(command, path, "--device", "1")
                 self.refuses("device 2 has no history", command, path, "--device", "2")
                 self.refuses("--device", command, path, "--device", "99999999999")
+
+
+class Histories(TraceTestCase):
+    """Events that contradict each other are read, and harm nothing."""
+
+    def test_an_address_space_that_no_request_fits_into_is_reserved_twice(self):
+        # The rules of PyTorch 2.6, run again, ask for it twice, and the recording has one answer.
+        snapshot = pickle.loads((FIXTURES / "verdict_stranded_expandable.pickle").read_bytes())
+        address = snapshot["segments"][0]["blocks"][1]["address"]
+        snapshot["device_traces"] = [[
+            {"action": "segment_map", "addr": address, "size": 1000 << 20, "stream": 0,
+             "time_us": 1, "frames": []},
+            {"action": "oom", "size": (1 << 60) - 1, "device_free": (1 << 63) - 1, "stream": 0,
+             "time_us": 2, "frames": []}]]
+        path = self.file("twice.pickle", pickle.dumps(snapshot, protocol=4))
+        self.assertEqual(self.analyzed(path)["failures"][0]["request"]["size_bytes"], (1 << 60) - 1)
+        self.succeeds("timeline", path)
 
 
 class Options(TraceTestCase):

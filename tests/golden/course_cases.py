@@ -75,6 +75,12 @@ _TIMELINE = [
     CourseCase("timeline.two_devices", "timeline", ("trap_two_devices.pickle",)),
     CourseCase("timeline.no_history", "timeline", ("trap_no_history.pickle",)),
     CourseCase("timeline.no_such_size", "timeline", ("demo_oom.pickle",), ("--request", "1.2GB")),
+    CourseCase("timeline.sizes", "timeline", ("demo_oom.pickle",), ("--sizes", "64MiB,1GiB", "--columns", "30")),
+    CourseCase("timeline.sizes_of_nothing", "timeline", ("torch/cached.pickle.zst",), ("--sizes", "64MiB")),
+    CourseCase("timeline.sizes_of_two_classes", "timeline", ("demo_oom.pickle",), ("--sizes", "64MiB,1MiB")),
+    CourseCase("timeline.nearly_an_exbibyte", "timeline", ("demo_oom.pickle",),
+               ("--request", "1152921504606846975", "--columns", "20")),
+    CourseCase("timeline.less_than_a_segment", "timeline", ("trap_small_request.pickle",)),
     CourseCase("timeline.no_columns", "timeline", ("demo_oom.pickle",), ("--columns", "0")),
 ]
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/servability/free_runs.hpp"
+#include "analyzer/servability/runs/free_runs.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -98,6 +98,33 @@ TEST(SizeMap, ASmallDriverNeedIsRoundedAsTheAllocatorDoes) {
   EXPECT_EQ(limited->means_for(0, 0), Means::kNothing);
 }
 
+TEST(SizeMap, BlocksThatMoveMakeNoSegmentWhereTheDriverHasTooLittleForOne) {
+  Watch watch;
+  watch.request.size_bytes = 4 * kMiB;
+  watch.request.stream = 7;  // Nothing is at home there.
+  watch.room = {.free_bytes = 19 * kMiB, .reserved_bytes = 100 * kMiB, .limit_bytes = {}};
+  const auto map = map_of(pinned_segment(), watch, {4 * kMiB, 12 * kMiB}, {3});
+  ASSERT_THAT(map, test::IsOk());
+  EXPECT_EQ(map->means_for(0, 0), Means::kNothing);  // It wants 20 MiB.
+  EXPECT_EQ(map->means_for(1, 0), Means::kDriver);
+}
+
+TEST(SizeMap, SegmentsOfAPrivatePoolDoNotGoBack) {
+  constexpr auto kPrivate = static_cast<model::PoolIndex>(1);
+  constexpr std::uint64_t kOther = kBase + 100 * kMiB;
+  RecordingBuilder builder;
+  builder.segment({.address = kBase, .pool = kPrivate}, {hole(40 * kMiB)});
+  builder.segment({.address = kOther, .pool = kPrivate}, {hole(40 * kMiB)});
+  builder.segment_alloc(kBase, 40 * kMiB).segment_alloc(kOther, 40 * kMiB);
+  Watch watch;
+  watch.request = {60 * kMiB, kPrivate, 0};
+  watch.room = {.free_bytes = 0, .reserved_bytes = 80 * kMiB, .limit_bytes = {}};
+  const auto map = map_of(builder.build(), watch, {60 * kMiB}, {2});
+  ASSERT_THAT(map, test::IsOk());
+  EXPECT_EQ(map->moments[0].driver_bytes, 0U);
+  EXPECT_EQ(map->means_for(0, 0), Means::kCompaction);
+}
+
 TEST(SizeMap, SaysWhereItWasScanned) {
   Watch watch;
   watch.request.size_bytes = 80 * kMiB;
@@ -134,6 +161,19 @@ std::optional<std::uint64_t> least_to_move(const HeapState& state,
   return least;
 }
 
+verdict::Judgement judge_size(std::uint64_t size_bytes,
+                              const HeapState& state,
+                              const Watch& watch,
+                              const policy::SizeRules& rules) {
+  verdict::Question question;
+  question.size_bytes = size_bytes;
+  question.stream = watch.request.stream;
+  const verdict::Supply supply = verdict::find_supply(state, question, rules);
+  verdict::DeviceFacts facts;
+  facts.free = {model::exactly(watch.room.free_with(supply.reserved_bytes)), "the test"};
+  return verdict::judge(question, supply, std::nullopt, facts, rules);
+}
+
 class SizeMapAgrees : public ::testing::TestWithParam<bool> {};
 
 TEST_P(SizeMapAgrees, WithTheLadderOfEachState) {
@@ -141,6 +181,7 @@ TEST_P(SizeMapAgrees, WithTheLadderOfEachState) {
   rules.expandable_segments = GetParam();
   std::size_t compared = 0;
   std::size_t by_driver = 0;
+  std::size_t by_compaction = 0;
   for (std::uint32_t seed = 1; seed <= 25 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     model::ToyAllocator toy(rules, seed);
@@ -172,13 +213,7 @@ TEST_P(SizeMapAgrees, WithTheLadderOfEachState) {
       EXPECT_EQ(map->moments[moment].move_bytes,
                 least_to_move(state, watch.request, rules.expandable_segments));
       for (std::size_t size = 0; size < sizes.size(); ++size) {
-        verdict::Question question;
-        question.size_bytes = sizes[size];
-        question.stream = watch.request.stream;
-        const verdict::Supply supply = verdict::find_supply(state, question, rules);
-        verdict::DeviceFacts facts;
-        facts.free = {model::exactly(watch.room.free_with(supply.reserved_bytes)), "the test"};
-        const auto ladder = verdict::judge(question, supply, std::nullopt, facts, rules).ladder;
+        const auto ladder = judge_size(sizes[size], state, watch, rules).ladder;
         const bool has_hole = ladder[0].fits == verdict::Fits::kYes;
         const bool is_served = ladder[2].fits == verdict::Fits::kYes;
         const Means means = map->means_for(size, moment);
@@ -190,6 +225,12 @@ TEST_P(SizeMapAgrees, WithTheLadderOfEachState) {
         } else if (map_serves) {
           EXPECT_TRUE(is_served) << sizes[size];
         }
+        // Rung 6 fits where rung 5 does, whatever lies at home.
+        if (!map_serves && ladder[4].fits == verdict::Fits::kNo) {
+          EXPECT_EQ(means == Means::kCompaction, ladder[5].fits == verdict::Fits::kYes)
+              << sizes[size];
+          by_compaction += means == Means::kCompaction ? 1 : 0;
+        }
         by_driver += means == Means::kDriver ? 1 : 0;
         ++compared;
       }
@@ -199,6 +240,7 @@ TEST_P(SizeMapAgrees, WithTheLadderOfEachState) {
   }
   EXPECT_GT(compared, 5000U);
   EXPECT_GT(by_driver, 200U);
+  EXPECT_GT(by_compaction, 100U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Segments, SizeMapAgrees, ::testing::Bool(), [](const auto& expandable) {

@@ -12,6 +12,7 @@
 namespace fragscope::servability {
 namespace {
 
+using model::EventIndex;
 using ::testing::ElementsAre;
 using testing::hole;
 using testing::kMiB;
@@ -48,14 +49,24 @@ TEST(ServabilityTimeline, ShowsTheLongestRunOfAHomeColumnByColumn) {
   ASSERT_EQ(timeline.homes.size(), 1U);
   // The segment came for the first block, and is not seen whole.
   EXPECT_THAT(timeline.homes[0].largest_run,
-              ElementsAre(std::nullopt,
-                          Optional(Column{40 * kMiB, 40 * kMiB}),
+              ElementsAre(column(0, 0),
+                          Optional(Column{0, 40 * kMiB}),
                           Optional(Column{0, 40 * kMiB}),
                           Optional(Column{0, 0}),
                           Optional(Column{0, 60 * kMiB})));
   EXPECT_EQ(timeline.homes[0].least_bytes, 0U);
   EXPECT_EQ(timeline.homes[0].most_bytes, 60 * kMiB);
   EXPECT_FALSE(timeline.asked);
+}
+
+TEST(ServabilityTimeline, ACurveDoesNotSeeASegmentThatJustCame) {
+  const Watch watch{{50 * kMiB, model::kDefaultPool, 0}, {0, 100 * kMiB, std::nullopt}, 5};
+  const Timeline timeline = timeline_of(six_events(), watch, 5);
+  // The column of event 1 begins where the segment has come, and its block has not been taken.
+  EXPECT_EQ(timeline.asked->free_at_home[1], column(0, 40));
+  EXPECT_THAT(
+      timeline.asked_behind,
+      ElementsAre(model::kBeforeFirst, EventIndex{1}, EventIndex{2}, EventIndex{3}, EventIndex{4}));
 }
 
 TEST(ServabilityTimeline, EveryEventFallsIntoTheColumnThatBeginsBeforeIt) {

@@ -34,8 +34,10 @@ struct AddressOrder {
 
 class BlockPool {
  public:
-  using FreeSet = boost::intrusive::set<Block, boost::intrusive::compare<BestFitOrder>>;
-  using UnmappedSet = boost::intrusive::set<Block, boost::intrusive::compare<AddressOrder>>;
+  // No two blocks are equal, but for a replay of a damaged recording, which may tell of an address
+  // twice. There a set would leave the second block out, and fail where that is taken out again.
+  using FreeSet = boost::intrusive::multiset<Block, boost::intrusive::compare<BestFitOrder>>;
+  using UnmappedSet = boost::intrusive::multiset<Block, boost::intrusive::compare<AddressOrder>>;
 
   explicit BlockPool(SizeClass size_class, PrivatePool* owner = nullptr)
       : size_class_(size_class)

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace fragscope::report {
 namespace {
@@ -77,7 +78,11 @@ class TimelineWriter {
                         input_.path,
                         input_.device,
                         events_text());
-    if (timeline_.asked) write_asked(*timeline_.asked);
+    if (timeline_.asked) {
+      write_asked(*timeline_.asked);
+    } else {
+      out_ += "  no request failed; --request SIZE asks about one\n";
+    }
     if (analysis_.size_map) write_sizes(*analysis_.size_map);
     write_homes();
     if (timeline_.asked) write_turns(*timeline_.asked);
@@ -97,8 +102,9 @@ class TimelineWriter {
   [[nodiscard]] std::string shown_width() const {
     const auto events = static_cast<std::uint64_t>(timeline_.end_event - timeline_.first_event);
     const std::uint64_t width = events / timeline_.column_count;
-    return events % timeline_.column_count == 0 ? show_count(width)
-                                                : fmt::format("{} or {}", width, width + 1);
+    return events % timeline_.column_count == 0
+               ? show_count(width)
+               : fmt::format("{} or {}", show_count(width), show_count(width + 1));
   }
 
   void write_curves(const std::vector<std::pair<std::string, const Curve*>>& curves,
@@ -152,8 +158,10 @@ class TimelineWriter {
     Table table;
     for (std::size_t size = 0; size < map.sizes.size(); ++size) {
       std::string row(timeline_.column_count, ' ');  // a blank: not known
-      for (std::size_t moment = 0; moment < map.moments.size(); ++moment)
-        row[column_of(map.moments[moment])] = mark_of(map.means_for(size, moment));
+      for (std::size_t column = 0; column < row.size(); ++column) {
+        const auto moment = moment_of(map, column);
+        if (moment) row[column] = mark_of(map.means_for(size, *moment));
+      }
       table.add({right(show_bytes(map.sizes[size])), left(std::move(row))});
     }
     out_ += table.text(paint_);
@@ -165,9 +173,11 @@ class TimelineWriter {
   void write_moves(const SizeMap& map) {
     Curve curve(timeline_.column_count);
     bool has_move = false;
-    for (const servability::MapMoment& moment : map.moments) {
-      if (!moment.move_bytes) continue;
-      curve[column_of(moment)] = {*moment.move_bytes, *moment.move_bytes};
+    for (std::size_t column = 0; column < curve.size(); ++column) {
+      const auto moment = moment_of(map, column);
+      if (!moment || !map.moments[*moment].move_bytes) continue;
+      const std::uint64_t bytes = *map.moments[*moment].move_bytes;
+      curve[column] = {bytes, bytes};
       has_move = true;
     }
     const std::string size = show_bytes(timeline_.asked->watch.request.size_bytes);
@@ -180,10 +190,14 @@ class TimelineWriter {
                  "live bytes in the cheapest range for it; a blank: no segment could hold it");
   }
 
-  [[nodiscard]] std::size_t column_of(const servability::MapMoment& moment) const {
-    const auto events = static_cast<std::uint64_t>(timeline_.end_event - timeline_.first_event);
-    const auto at = static_cast<std::uint64_t>(moment.behind - timeline_.first_event);
-    return static_cast<std::size_t>(at * timeline_.column_count / events);
+  /// Which moment a column ends with; none: the heap is not known there.
+  [[nodiscard]] std::optional<std::size_t> moment_of(const SizeMap& map, std::size_t column) const {
+    const std::optional<model::EventIndex>& behind = timeline_.asked_behind[column];
+    if (!behind) return std::nullopt;
+    const auto found =
+        std::ranges::lower_bound(map.moments, *behind, {}, &servability::MapMoment::behind);
+    if (found == map.moments.end() || found->behind != *behind) return std::nullopt;
+    return static_cast<std::size_t>(found - map.moments.begin());
   }
 
   static char mark_of(Means means) {

@@ -16,6 +16,10 @@ void AddressLayout::add_released(std::uint64_t begin, std::uint64_t end) {
   add_free(last, end);
 }
 
+bool AddressLayout::has_unmapped() const {
+  return std::ranges::find(stretches_, Kind::kUnmapped, &Stretch::kind) != stretches_.end();
+}
+
 std::uint64_t AddressLayout::pages_to_map(std::uint64_t size) const {
   for (std::size_t i = 0; i < stretches_.size(); ++i) {
     if (stretches_[i].kind != Kind::kUnmapped) continue;

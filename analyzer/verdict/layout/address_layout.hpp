@@ -26,6 +26,7 @@ class AddressLayout {
   /// The same once their whole pages went back to the driver.
   void add_released(std::uint64_t begin, std::uint64_t end);
 
+  [[nodiscard]] bool has_unmapped() const;
   /// Bytes to map at the first place, by address, where free and unmapped space add up to `size`:
   /// an unmapped stretch with the free one in front of it and whatever free and unmapped follows.
   /// Pages are mapped whole in each unmapped stretch. Without such a place: whole pages for all.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/servability/free_runs.hpp"
+#include "analyzer/servability/runs/free_runs.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -23,6 +23,13 @@ void FreeRuns::begin(const model::HeapState& state,
                                add_run(held, {begin, end});
                              });
   }
+}
+
+const SegmentRange* FreeRuns::segment_of(std::uint64_t address) const {
+  const auto behind = segments_.upper_bound(address);
+  if (behind == segments_.begin()) return nullptr;
+  const SegmentRange& found = std::prev(behind)->second;
+  return found.range.contains(address) ? &found : nullptr;
 }
 
 FreeRuns::Segments::iterator FreeRuns::segment_at(std::uint64_t address) {
@@ -72,9 +79,9 @@ void FreeRuns::add_segment(Range range, const model::Home& home) {
   give_within(held, range);
 }
 
-void FreeRuns::remove_segment(Range range) {
+std::optional<model::Home> FreeRuns::remove_segment(Range range) {
   const auto found = segment_at(range.begin);
-  if (found == segments_.end() || found->second.range.end < range.end) return;
+  if (found == segments_.end() || found->second.range.end < range.end) return std::nullopt;
   take(range);
   const SegmentRange whole = found->second;
   last_ = nullptr;
@@ -85,6 +92,7 @@ void FreeRuns::remove_segment(Range range) {
   if (range.end < whole.range.end) {
     segments_[range.end] = {{range.end, whole.range.end}, whole.home};
   }
+  return whole.home;
 }
 
 void FreeRuns::take(Range range) {

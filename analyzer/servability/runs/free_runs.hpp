@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 namespace fragscope::servability {
 
@@ -61,7 +62,8 @@ class FreeRuns {
 
   /// A segment, or pages, all free. Pages next to others of their home are one range with them.
   void add_segment(Range range, const model::Home& home);
-  void remove_segment(Range range);
+  /// Gives whose it was; none: nothing was there to remove.
+  std::optional<model::Home> remove_segment(Range range);
   /// The bytes are used from now on.
   void take(Range range);
   /// The bytes are free from now on.
@@ -73,12 +75,14 @@ class FreeRuns {
     for (const auto& [begin, segment] : segments_)
       use(segment);
   }
-  /// Those inside `range`, by address.
+  /// Those that begin inside `range`, by address, until `use` says no.
   template <class Use>
-  void for_each_run(const Range& range, Use use) const {
+  void visit_runs(const Range& range, Use use) const {
     for (auto at = runs_.lower_bound(range.begin); at != runs_.end() && at->first < range.end; ++at)
-      use(Range{at->first, at->second});
+      if (!use(Range{at->first, at->second})) return;
   }
+  /// Null: there is none.
+  [[nodiscard]] const SegmentRange* segment_of(std::uint64_t address) const;
 
  private:
   using Segments = absl::btree_map<std::uint64_t, SegmentRange>;  // by begin

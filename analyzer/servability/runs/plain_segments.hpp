@@ -6,7 +6,7 @@
 #pragma once
 
 #include "analyzer/model/heap_state.hpp"
-#include "analyzer/servability/free_runs.hpp"
+#include "analyzer/servability/runs/free_runs.hpp"
 
 #include <absl/container/btree_map.h>
 

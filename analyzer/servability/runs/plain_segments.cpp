@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/servability/plain_segments.hpp"
+#include "analyzer/servability/runs/plain_segments.hpp"
 
 #include <algorithm>
 #include <iterator>
