@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/servability/moment.hpp"
 
+#include "analyzer/servability/heap_offer.hpp"
+
 #include <set>
 
 namespace fragscope::servability {

@@ -6,7 +6,7 @@
 
 #include "allocator/policy/size_rules.hpp"
 #include "analyzer/model/history.hpp"
-#include "analyzer/servability/heap_offer.hpp"
+#include "analyzer/servability/request.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -14,6 +14,8 @@
 #include <vector>
 
 namespace fragscope::servability {
+
+class HeapOffer;
 
 /// An event behind which the answer is another one.
 struct Turn {

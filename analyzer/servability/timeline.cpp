@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/servability/timeline.hpp"
 
+#include "analyzer/servability/heap_offer.hpp"
+
 #include <algorithm>
 #include <map>
 #include <utility>
