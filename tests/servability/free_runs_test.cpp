@@ -115,6 +115,25 @@ TEST_F(FreeRunsTest, ItBeginsAgainWithAState) {
   EXPECT_THAT(told_.list(), ElementsAre("100-200"));
 }
 
+TEST_F(FreeRunsTest, AStateWithASegmentInAnotherKeepsTheFirst) {
+  model::HeapState state;
+  state.segments.push_back({100, 100, plain(), 0, 1, false, 0});
+  state.segments.push_back({140, 20, expandable(), 1, 1, false, 0});
+  state.blocks.push_back({100, 100, 0, 0, model::kNoStack, model::BlockState::kFree});
+  state.blocks.push_back({140, 20, 0, 0, model::kNoStack, model::BlockState::kFree});
+  runs_.begin(state, false);
+  EXPECT_THAT(told_.list(), ElementsAre("100-200"));
+  runs_.take({170, 180});
+  EXPECT_THAT(told_.list(), ElementsAre("100-170", "180-200"));
+}
+
+TEST_F(FreeRunsTest, NothingGoesWithAnEmptyRange) {
+  runs_.add_segment({100, 200}, plain());
+  EXPECT_EQ(runs_.remove_segment({150, 150}), std::nullopt);
+  runs_.take({160, 170});
+  EXPECT_THAT(told_.list(), ElementsAre("100-160", "170-200"));
+}
+
 /// Bytes as they are, one by one: 0 outside every segment.
 class ByteMap {
  public:

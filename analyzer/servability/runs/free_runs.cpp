@@ -15,6 +15,7 @@ void FreeRuns::begin(const model::HeapState& state,
   for (const model::HeapSegment& segment : state.segments) {
     if (!is_followed(segment.home)) continue;
     const Range range{segment.address, segment.address + segment.size_bytes};
+    if (!is_clear(range)) continue;
     const SegmentRange& held = segments_[range.begin] = {range, segment.home};
     model::for_each_free_run(state,
                              segment,
@@ -47,17 +48,22 @@ const SegmentRange* FreeRuns::find_segment(std::uint64_t address) {
   return last_;
 }
 
+bool FreeRuns::is_clear(Range range) const {
+  if (range.begin >= range.end) return false;
+  const auto behind = segments_.lower_bound(range.begin);
+  const bool overlaps_behind = behind != segments_.end() && behind->first < range.end;
+  return !overlaps_behind && segment_of(range.begin) == nullptr;
+}
+
 void FreeRuns::add_run(const SegmentRange& segment, Range run) {
   runs_[run.begin] = run.end;
   listener_->run_comes(segment, run);
 }
 
 void FreeRuns::add_segment(Range range, const model::Home& home) {
-  if (range.begin >= range.end) return;
-  const auto behind = segments_.lower_bound(range.begin);
-  const bool overlaps_behind = behind != segments_.end() && behind->first < range.end;
-  if (overlaps_behind || segment_at(range.begin) != segments_.end()) return;
+  if (!is_clear(range)) return;
   last_ = nullptr;
+  const auto behind = segments_.lower_bound(range.begin);
 
   SegmentRange grown{range, home};
   const auto is_same = [&home](const SegmentRange& other) {
@@ -81,7 +87,8 @@ void FreeRuns::add_segment(Range range, const model::Home& home) {
 
 std::optional<model::Home> FreeRuns::remove_segment(Range range) {
   const auto found = segment_at(range.begin);
-  if (found == segments_.end() || found->second.range.end < range.end) return std::nullopt;
+  const bool is_there = found != segments_.end() && range.end <= found->second.range.end;
+  if (!is_there || range.begin >= range.end) return std::nullopt;
   take(range);
   const SegmentRange whole = found->second;
   last_ = nullptr;

@@ -42,9 +42,9 @@ class RunListener {
   virtual void run_goes(const SegmentRange& segment, Range run) = 0;
 };
 
-/// Bytes outside every segment, bytes taken twice and bytes freed twice are passed over, so that a
-/// damaged recording does no harm. Cost of a change: a few look-ups in ordered maps of the segments
-/// and the runs.
+/// Bytes outside every segment, bytes taken twice or freed twice, and segments in one another are
+/// passed over, so that a damaged recording does no harm. Cost of a change: a few look-ups in
+/// ordered maps of the segments and the runs.
 class FreeRuns {
  public:
   /// `listener` must outlive this.
@@ -91,6 +91,8 @@ class FreeRuns {
   [[nodiscard]] Segments::iterator segment_at(std::uint64_t address);
   /// The same, or null; quick where the one found last is asked for again.
   [[nodiscard]] const SegmentRange* find_segment(std::uint64_t address);
+  /// Whether it is a range, and no segment has any of it.
+  [[nodiscard]] bool is_clear(Range range) const;
   void add_run(const SegmentRange& segment, Range run);
   void give_within(const SegmentRange& segment, Range range);
 
