@@ -18,14 +18,16 @@ namespace {
 /// second, in which a single core scans more. (Arithmetic from the figures of docs/benchmarks.md.)
 constexpr std::uint64_t kWorthLooking = std::uint64_t{1} << 30;
 
-/// "1.5 GB", "320.0 MB", "0.4 kB": for a sentence, not for arithmetic.
+/// "1.5 GiB", "320.0 MiB", "0.4 KiB": for a sentence, not for arithmetic.
 std::string about(double bytes) {
-  const char* const unit = bytes >= 1e9 ? " GB" : bytes >= 1e6 ? " MB" : " kB";
-  const double tenth = bytes >= 1e9 ? 1e8 : bytes >= 1e6 ? 1e5 : 1e2;
-  std::string text = std::to_string(static_cast<std::uint64_t>(std::round(bytes / tenth)));
+  constexpr double kKiB = 1024;
+  constexpr double kMiB = 1024 * kKiB;
+  constexpr double kGiB = 1024 * kMiB;
+  const double unit = bytes >= kGiB ? kGiB : bytes >= kMiB ? kMiB : kKiB;
+  std::string text = std::to_string(static_cast<std::uint64_t>(std::round(bytes * 10 / unit)));
   if (text.size() == 1) text.insert(0, "0");
   text.insert(text.size() - 1, ".");
-  return text + unit;
+  return text + (unit == kGiB ? " GiB" : unit == kMiB ? " MiB" : " KiB");
 }
 
 /// Seconds that `scan` takes, the second time: the first one brings up what later ones find.
@@ -95,8 +97,8 @@ Result<DeviceChoice> choose_device(Device wanted, std::uint64_t work_bytes) {
   if (wanted == Device::kCpu) return DeviceChoice{Device::kCpu, "the CPU, as asked for"};
   if (wanted == Device::kAuto && work_bytes < kWorthLooking) {
     return DeviceChoice{Device::kCpu,
-                        "the CPU, since it is done with " + about(static_cast<double>(work_bytes)) +
-                            " before a GPU is ready"};
+                        "the CPU, since a GPU would not be ready before " +
+                            about(static_cast<double>(work_bytes)) + " are scanned"};
   }
   const auto devices = find_cuda_devices();
   if (!devices && wanted == Device::kAuto) {

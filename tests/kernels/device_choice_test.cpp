@@ -30,7 +30,7 @@ TEST(DeviceChoice, TakesTheCpuForSmallWorkWithoutLookingForAGpu) {
 
   ASSERT_THAT(choice, IsOk());
   EXPECT_EQ(choice->device, Device::kCpu);
-  EXPECT_EQ(choice->reason, "the CPU, since it is done with 1.5 MB before a GPU is ready");
+  EXPECT_EQ(choice->reason, "the CPU, since a GPU would not be ready before 1.4 MiB are scanned");
 }
 
 TEST(DeviceChoice, NamesWhyThereIsNoGpu) {
@@ -55,8 +55,8 @@ TEST(DeviceChoice, TurnsAtTheBreakEvenOfWhatWasMeasured) {
   EXPECT_EQ(choose_by_speed(speeds, 9'900'000'000).device, Device::kCpu);
   EXPECT_EQ(choose_by_speed(speeds, 10'100'000'000).device, Device::kCuda);
   EXPECT_EQ(choose_by_speed(speeds, 9'900'000'000).reason,
-            "the CPU, since for 9.9 GB it is done first; measured here: the CPU scans 10.0 GB/s, "
-            "CUDA 20.0 GB/s with the transfer");
+            "the CPU, since for 9.2 GiB it is done first; measured here: the CPU scans 9.3 GiB/s, "
+            "CUDA 18.6 GiB/s with the transfer");
 }
 
 }  // namespace
