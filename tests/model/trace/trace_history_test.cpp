@@ -169,7 +169,7 @@ TEST(TraceHistory, CountsRecordsThatItDoesNotTake) {
   ASSERT_THAT(opened.result(), IsOk());
   EXPECT_THAT(opened.signals(),
               ElementsAre("records-contradict", "unknown-kinds", "other-devices"));
-  EXPECT_EQ(opened.recording.trust[0].effect.substr(0, 19), "device 0: 1 records");
+  EXPECT_EQ(opened.recording.trust[0].effect.substr(0, 19), "device 0: 1 record ");
   EXPECT_EQ(opened.recording.trust[1].effect.substr(0, 19), "device 0: 2 records");
 }
 
