@@ -75,25 +75,34 @@ std::uint64_t steps_until(RecordedProgram& program, std::uint64_t records) {
 
 class Killed : public RecorderTest {
  protected:
-  void run_and_kill(std::uint32_t seed, RingSize size, std::uint64_t pause_ns) {
+  /// The pause is from the start, or from when the ring came round, however long that takes.
+  void run_and_kill(std::uint32_t seed, RingSize size, std::uint64_t pause_ns, bool comes_round) {
     std::array<int, 2> started{};
+    std::array<int, 2> round{};
     ASSERT_EQ(pipe(started.data()), 0);
+    ASSERT_EQ(pipe(round.data()), 0);
     const pid_t child = start_child([&] {
       RecordedProgram program(seed, directory(), size);
       const std::string path = program.ring_path();
       if (write(started[1], path.c_str(), path.size()) < 0) return 1;
-      program.run(kMostSteps);
+      const std::uint64_t steps = comes_round ? steps_until(program, size.records + 1) : 0;
+      if (write(round[1], "", 1) < 0) return 1;
+      program.run(kMostSteps - steps);
       for (;;)
         pause();
     });
     std::array<char, 512> path{};
     ASSERT_GT(read(started[0], path.data(), path.size() - 1), 0);
+    if (comes_round) {
+      char told = 0;
+      ASSERT_EQ(read(round[0], &told, 1), 1);
+    }
     const timespec before{0, static_cast<long>(pause_ns)};
     nanosleep(&before, nullptr);
     kill(child, SIGKILL);
     wait_for(child);
-    close(started[0]);
-    close(started[1]);
+    for (const int end : {started[0], started[1], round[0], round[1]})
+      close(end);
     compare(seed, size, path.data());
     std::filesystem::remove(path.data());
   }
@@ -161,7 +170,7 @@ TEST_F(Killed, LeavesEveryCommittedRecordAndTheHeapAtTheLast) {
   for (int i = 0; i < kills() && !HasFatalFailure(); ++i) {
     const RingSize size{std::uint64_t{1} << (i % 2 == 0 ? 12 : 14), std::uint64_t{1} << 16};
     // Most programs are over after that time.
-    run_and_kill(static_cast<std::uint32_t>(i + 1), size, draw() % 60'000'000);
+    run_and_kill(static_cast<std::uint32_t>(i + 1), size, draw() % 60'000'000, i % 8 == 0);
   }
   std::printf("%d kills: %llu torn records, %llu rings that came round\n",
               kills(),
