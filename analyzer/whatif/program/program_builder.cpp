@@ -412,17 +412,21 @@ Program ProgramBuilder::finish() {
 }
 
 // It takes whole segments of the default pool alone.
-bool has_unknown_ages(const Program& program) {
+void doubt_unknown_ages(Program& program) {
   const bool collects = program.conf.garbage_collection_threshold > 0 ||
                         std::ranges::any_of(program.texts, [](const std::string& text) {
                           return text.find("garbage_collection_threshold") != std::string::npos;
                         });
-  return collects &&
-         std::ranges::any_of(program.start.segments, [](const policy::ImageSegment& segment) {
-           return segment.pool == policy::PoolId{} &&
-                  segment.size_class == policy::SizeClass::kLarge && segment.blocks.size() == 1 &&
-                  !segment.blocks.front().is_allocated;
-         });
+  const bool has_free =
+      std::ranges::any_of(program.start.segments, [](const policy::ImageSegment& segment) {
+        return segment.pool == policy::PoolId{} &&
+               segment.size_class == policy::SizeClass::kLarge && segment.blocks.size() == 1 &&
+               !segment.blocks.front().is_allocated;
+      });
+  if (!collects || !has_free) return;
+  program.doubts.emplace_back(
+      "for how long blocks were free at the beginning is not known: of those, garbage "
+      "collection may have given others back");
 }
 
 }  // namespace fragscope::whatif

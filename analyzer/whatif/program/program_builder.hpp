@@ -130,8 +130,8 @@ class ProgramBuilder {
   std::uint64_t unknown_frees_ = 0;
 };
 
-/// Whether garbage collection chooses among blocks that were free at the beginning already: for how
-/// long is in no recording.
-[[nodiscard]] bool has_unknown_ages(const Program& program);
+/// Adds a doubt where garbage collection chooses among blocks that were free at the beginning
+/// already: for how long is in no recording.
+void doubt_unknown_ages(Program& program);
 
 }  // namespace fragscope::whatif

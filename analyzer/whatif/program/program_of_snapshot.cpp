@@ -132,11 +132,7 @@ class SnapshotReading {
           "the history begins in the middle of the program: which of several free blocks of one "
           "size is the oldest is not known for those that were there before");
     }
-    if (has_unknown_ages(program)) {
-      program.doubts.emplace_back(
-          "for how long blocks were free at the beginning is not known: of those, garbage "
-          "collection may have given others back");
-    }
+    doubt_unknown_ages(program);
     add_if(bounded_blocks_, "blocks of the beginning have a size that is only bounded");
     add_if(unplaced_blocks_, "blocks of the beginning lie in no known segment and are left out");
     add_if(builder_.unknown_frees(), "frees of blocks that nobody had seen handed out");

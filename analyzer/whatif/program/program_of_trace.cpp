@@ -189,11 +189,7 @@ class TraceReading {
           "the recording begins in the middle of the program: which of several free blocks of one "
           "size is the oldest is not known for those that were there before");
     }
-    if (has_unknown_ages(program)) {
-      program.doubts.emplace_back(
-          "for how long blocks were free at the beginning is not known: of those, garbage "
-          "collection may have given others back");
-    }
+    doubt_unknown_ages(program);
     if (builder_.unknown_frees() > 0) {
       program.doubts.push_back(fmt::format(
           "{} that nobody had seen handed out",
