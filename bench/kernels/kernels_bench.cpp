@@ -57,6 +57,18 @@ void memory_copy(benchmark::State& state, unsigned threads) {
   count_work(state, copy.size(), 2 * copy.size() * sizeof(PackedBlock));
 }
 
+/// What a plain loop takes that only reads, on one thread.
+void memory_read(benchmark::State& state) {
+  const MadeHeap& heap = made_heap({.blocks = kLargeBlocks});
+  for (auto round : state) {
+    std::uint64_t all = 0;
+    for (const PackedBlock& block : heap.blocks)
+      all ^= block.bits;
+    benchmark::DoNotOptimize(all);
+  }
+  count_work(state, heap.blocks.size(), heap.blocks.size() * sizeof(PackedBlock));
+}
+
 void runs(benchmark::State& state, const HeapShape& shape, Device device, unsigned threads) {
   const MadeHeap& heap = made_heap(shape);
   const BlockTable table{heap.blocks, heap.group_begins};
@@ -168,6 +180,7 @@ void add_scaling(Device device) {
 }
 
 [[maybe_unused]] const bool kRegistered = [] {
+  add("read/threads:1", memory_read);
   add_cpu(1);
   if (usable_threads() > 1) add_cpu(usable_threads());
   add_scaling(Device::kCpu);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cpu/block_word.hpp"
+#include "kernels/algorithm/open_run.hpp"
 #include "kernels/cpu/scans_cpu.hpp"
+#include "kernels/cpu/word_runs.hpp"
 #include "kernels/scans.hpp"
 #include "tests/kernels/heaps.hpp"
 #include "tests/support/result_matchers.hpp"
@@ -8,8 +9,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include <sys/mman.h>
 
@@ -101,24 +106,58 @@ TEST(RunsOnTheCpu, ReachBlocksBeyondTwoToTheThirtyOne) {
   EXPECT_EQ(runs->groups[2], (GroupRuns{12, 7, 0, 2}));
 }
 
-// Words are taken apart by the fastest code that the processor runs.
-TEST(BlockWord, IsWhatItsBlocksSayHoweverItIsTakenApart) {
+struct PlainRuns {
+  GroupRuns ended;
+  std::uint64_t ends = 0;  ///< Bit i: one ends in front of block i.
+  std::uint64_t open_bytes = 0;
+  bool open_from_segment_begin = false;
+};
+
+/// Nothing is open in front of the blocks.
+PlainRuns plain_runs(std::span<const PackedBlock> blocks) {
+  PlainRuns found;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (is_border(blocks[i]) && found.open_bytes != 0) {
+      found.ended.add_run(found.open_bytes, found.open_from_segment_begin && blocks[i].is_first());
+      found.ends |= std::uint64_t{1} << i;
+      found.open_bytes = 0;
+    }
+    if (found.open_bytes == 0) {
+      found.open_from_segment_begin = blocks[i].is_free() && blocks[i].is_first();
+    }
+    found.open_bytes += blocks[i].free_bytes();
+  }
+  return found;
+}
+
+// Words are taken by the fastest code that the processor runs; here by all of it, as by a plain
+// loop.
+TEST(WordSteps, FindTheRunsOfAPlainLoopOnEveryProcessor) {
   const TestHeap heap = random_heap({"", 6400, 300, 20, 50, 0}, test_seed());
 
-  for (const UnpackWord unpack : unpack_words()) {
+  for (const WordSteps& steps : word_steps()) {
     for (std::size_t at = 0; at + kWordBlocks <= heap.blocks.size(); at += 29) {
-      std::uint64_t free_bytes = at * 1000003;
-      std::uint64_t wanted_bytes = free_bytes;
-      BlockWord word;
-      unpack(heap.blocks.data() + at, free_bytes, word);
-      for (unsigned i = 0; i < kWordBlocks; ++i) {
-        const PackedBlock block = heap.blocks[at + i];
-        ASSERT_EQ(word.free_before[i], wanted_bytes) << "block " << at + i;
-        ASSERT_EQ((word.free >> i & 1) != 0, block.is_free()) << "block " << at + i;
-        ASSERT_EQ((word.first >> i & 1) != 0, block.is_first()) << "block " << at + i;
-        wanted_bytes += block.free_bytes();
+      const auto count = static_cast<unsigned>(at % kWordBlocks + 1);
+      std::array<PackedBlock, kWordBlocks> blocks{};
+      std::copy_n(heap.blocks.begin() + static_cast<std::ptrdiff_t>(at), count, blocks.begin());
+      RunState state{.free_bytes = at * 1000003};
+      std::vector<std::uint64_t> bounds(1 + kWordBlocks + 8);
+      bounds[0] = state.free_bytes;
+      const WordRuns runs =
+          steps.end_runs(blocks.data(), count, blocks.data(), state, bounds.data() + 1);
+      const std::array<std::uint64_t, 2> whole{runs.whole, 0};
+      GroupRuns totals;
+      steps.add_runs(bounds.data(), whole.data(), 0, runs.count, totals);
+
+      const PlainRuns wanted = plain_runs(std::span(blocks).first(count));
+      ASSERT_EQ(totals, wanted.ended) << "block " << at;
+      ASSERT_EQ(runs.ends, wanted.ends) << "block " << at;
+      ASSERT_EQ(state.open != 0, wanted.open_bytes != 0) << "block " << at;
+      if (state.open != 0) {
+        ASSERT_EQ(state.from_segment_begin != 0, wanted.open_from_segment_begin) << "block " << at;
       }
-      ASSERT_EQ(free_bytes, wanted_bytes) << "block " << at;
+      ASSERT_EQ(run_bytes(bounds[runs.count], state.free_bytes), wanted.open_bytes)
+          << "block " << at;
     }
   }
 }
