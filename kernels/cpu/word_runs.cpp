@@ -180,7 +180,7 @@ FRAGSCOPE_AVX512 WordRuns end_runs_avx512(const PackedBlock* blocks,
   __m512i sums[kWordBlocks / 8];  // In registers; a std::array of them warns of lost attributes.
   WordFlags flags;
 #pragma GCC unroll 4
-  for (unsigned i = 0; i < kWordBlocks / 16; ++i) {
+  for (std::size_t i = 0; i < kWordBlocks / 16; ++i) {
     const __m512i low = _mm512_loadu_si512(blocks + 16 * i);
     const __m512i high = _mm512_loadu_si512(blocks + 16 * i + 8);
     prefetch(ahead + 16 * i);
@@ -197,7 +197,7 @@ FRAGSCOPE_AVX512 WordRuns end_runs_avx512(const PackedBlock* blocks,
   const WordEnds ends = ends_of(flags, count, state);
   std::uint64_t* to = bounds + (ends.all & 1);
 #pragma GCC unroll 8
-  for (unsigned i = 0; i < kWordBlocks / 8; ++i) {
+  for (std::size_t i = 0; i < kWordBlocks / 8; ++i) {
     const auto here = static_cast<__mmask8>(ends.all >> 1 >> 8 * i);
     _mm512_storeu_si512(to, _mm512_maskz_compress_epi64(here, sums[i]));
     to += std::popcount(static_cast<unsigned>(here));
