@@ -17,9 +17,10 @@ from installed import TOOL, InstalledTest  # noqa: E402
 CUDA, HIP, GENERIC = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 MIB = 1 << 20
 
-# Trains a little, and tells what it sees.
+# Trains a little, and tells what it sees. It sleeps before it ends: PyTorch 2.15 aborts, with its own
+# allocator too, if a program ends while a thread of the last backward() has not come to rest.
 JOB = """
-import json, os, sys
+import json, os, sys, time
 before = {name: text for name, text in os.environ.items() if "ALLOC_CONF" in name}
 import torch
 model = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(4)]).cuda()
@@ -41,7 +42,8 @@ print(json.dumps({
     "ring": getattr(sys.modules.get("fragscope"), "ring_path", lambda: None)(),
     "max_split_size": settings["max_split_size"], "text": settings["PYTORCH_CUDA_ALLOC_CONF"],
     "backend": torch.cuda.get_allocator_backend(),
-    "allocated": torch.cuda.memory_allocated(), "peak": torch.cuda.max_memory_allocated()}))
+    "allocated": torch.cuda.memory_allocated(), "peak": torch.cuda.max_memory_allocated()}), flush=True)
+time.sleep(0.2)
 """
 # Uses CUDA, and tells the error that comes of it, if any.
 PROBE = """
