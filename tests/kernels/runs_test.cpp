@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <sys/mman.h>
@@ -45,13 +46,28 @@ TEST(RunsOnTheCpu, AreThoseOfTheReferenceInEveryRegime) {
 }
 
 TEST(RunsOnTheCpu, AreTheSameForAnyNumberOfThreads) {
-  const TestHeap heap =
-      random_heap({"", 5 * kTileBlocks + 1, 3 * kTileBlocks, 500, 60, 3}, test_seed());
-
-  for (const unsigned threads : {0U, 2U, 3U, 64U}) {
-    SCOPED_TRACE(std::to_string(threads) + " threads, seed " + std::to_string(test_seed()));
-    expect_reference_runs(heap, threads);
+  for (const std::uint64_t group_blocks : {std::uint64_t{3}, kTileBlocks, 3 * kTileBlocks}) {
+    const TestHeap heap =
+        random_heap({"", 5 * kTileBlocks + 1, group_blocks, 500, 60, 3}, test_seed());
+    for (const unsigned threads : {0U, 2U, 3U, 64U}) {
+      SCOPED_TRACE(std::to_string(threads) + " threads, seed " + std::to_string(test_seed()));
+      expect_reference_runs(heap, threads);
+    }
   }
+}
+
+// Sums over several groups go round, again and again; no run does.
+TEST(RunsOnTheCpu, MayBeAsLargeAsAGroupMayBe) {
+  constexpr std::uint64_t kMost = PackedBlock::kSizeMask;
+  std::vector<TestGroup> groups;
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    groups.push_back({{{kMost, true}}});
+    groups.push_back({{{kMost / 2, true}, {1, false}, {kMost / 2, true}}});
+    groups.push_back({{{i + 1, false}, {kMost - i - 1, true}}});
+    groups.push_back({{{kMost / 2, true}, {kMost / 2 - i, true}}, {{i + 1, true}}});
+  }
+
+  expect_reference_runs(heap_of(std::move(groups)), 2);
 }
 
 TEST(RunsOnTheCpu, CountBlocksFromWhereTheTableBegins) {
