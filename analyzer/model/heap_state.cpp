@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/model/heap_state.hpp"
 
+#include "analyzer/model/byte_sums.hpp"
 #include "trace/check.hpp"
 
 #include <algorithm>
@@ -8,13 +9,6 @@
 
 namespace fragscope::model {
 namespace {
-
-std::uint64_t plus(std::uint64_t left, std::uint64_t right) {
-  return left > ~std::uint64_t{0} - right ? ~std::uint64_t{0} : left + right;
-}
-std::uint64_t minus(std::uint64_t left, std::uint64_t right) {
-  return left > right ? left - right : 0;
-}
 
 Bounds hole_bounds(const HeapBlock& hole) {
   return {hole.size_bytes - hole.slack_bytes, hole.size_bytes};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/servability/heap_offer.hpp"
 
+#include "analyzer/model/byte_sums.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -8,14 +10,7 @@ namespace fragscope::servability {
 
 using model::CourseKind;
 using model::Home;
-
-namespace {
-
-std::uint64_t minus(std::uint64_t left, std::uint64_t right) {
-  return left > right ? left - right : 0;
-}
-
-}  // namespace
+using model::minus;
 
 HeapOffer::HeapOffer(const policy::SizeRules& rules, std::vector<Home> followed)
     : rules_(&rules)

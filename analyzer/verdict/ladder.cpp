@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/verdict/ladder.hpp"
 
+#include "analyzer/model/byte_sums.hpp"
 #include "analyzer/recording/outside_memory.hpp"
 #include "analyzer/verdict/verdict_text.hpp"
 
@@ -9,6 +10,9 @@
 #include <utility>
 
 namespace fragscope::verdict {
+
+using model::minus;
+
 namespace {
 
 constexpr std::array<std::string_view, 9> kWhat = {
@@ -44,10 +48,6 @@ Fits either(Fits left, Fits right) {
 Fits both(Fits left, Fits right) {
   if (left == Fits::kNo || right == Fits::kNo) return Fits::kNo;
   return left == Fits::kUnknown || right == Fits::kUnknown ? Fits::kUnknown : Fits::kYes;
-}
-
-std::uint64_t minus(std::uint64_t left, std::uint64_t right) {
-  return left > right ? left - right : 0;
 }
 
 /// The block that the allocator's best-fit search tries, if any, by one end of the holes' bounds:

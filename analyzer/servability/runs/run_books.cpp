@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/servability/runs/run_books.hpp"
 
+#include "analyzer/model/byte_sums.hpp"
+
 namespace fragscope::servability {
 
 using model::Home;
-
-namespace {
-
-std::uint64_t minus(std::uint64_t left, std::uint64_t right) {
-  return left > right ? left - right : 0;
-}
-
-}  // namespace
+using model::minus;
 
 void HomeRuns::remove(std::uint64_t bytes) {
   const auto found = lengths_.find(bytes);
