@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/model/heap_state.hpp"
 
-#include "analyzer/model/byte_sums.hpp"
+#include "analyzer/recording/byte_sums.hpp"
 #include "trace/check.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/servability/heap_offer.hpp"
 
-#include "analyzer/model/byte_sums.hpp"
+#include "analyzer/recording/byte_sums.hpp"
 
 #include <algorithm>
 #include <utility>

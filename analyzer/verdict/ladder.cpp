@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/verdict/ladder.hpp"
 
-#include "analyzer/model/byte_sums.hpp"
+#include "analyzer/recording/byte_sums.hpp"
 #include "analyzer/recording/outside_memory.hpp"
 #include "analyzer/verdict/verdict_text.hpp"
 
