@@ -63,6 +63,8 @@ _TIMELINE = [
     CourseCase("timeline.json", "timeline", ("demo_oom.pickle",), ("--json", "--columns", "6")),
     CourseCase("timeline.redact", "timeline", ("demo_oom.pickle",), ("--redact", "--columns", "20")),
     CourseCase("timeline.request", "timeline", ("demo_oom.pickle",), ("--request", "1.2GiB")),
+    CourseCase("timeline.limit_fraction", "timeline", ("demo_oom.pickle",),
+               ("--request", "1.2GiB", "--limit", "0.5")),
     CourseCase("timeline.small_request", "timeline", ("demo_oom.pickle",), ("--request", "4KiB", "--columns", "30")),
     CourseCase("timeline.other_stream", "timeline", ("torch/pending.pickle.zst",),
                ("--request", "64MiB", "--stream", "7")),

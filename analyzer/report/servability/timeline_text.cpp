@@ -141,15 +141,23 @@ class TimelineWriter {
         {{"would be served", &asked.largest_served}, {"free in pieces", &asked.free_at_home}},
         "SERVED",
         kAtLeast);
-    out_ +=
-        wrapped(analysis_.asked->facts.free.known()
-                    ? "would be served: by a hole at home, or by the driver once pending frees "
-                      "were waited for and the cache went back; what others hold of the device "
-                      "is taken not to have changed"
-                    : "would be served: by a hole at home, or by the cache given back; what the "
-                      "device had free is not known and not counted",
-                kTextWidth,
-                2);
+    out_ += wrapped("would be served: " + what_is_counted(analysis_.asked->facts), kTextWidth, 2);
+  }
+
+  static std::string what_is_counted(const verdict::DeviceFacts& facts) {
+    std::string counted =
+        facts.free.known()
+            ? "by a hole at home, or by the driver once pending frees were waited for and the "
+              "cache went back; what others hold of the device is taken not to have changed"
+            : "by a hole at home, or by the cache given back; what the device had free is not "
+              "known and not counted";
+    const model::Bounds limit = facts.limit.bytes;
+    if (facts.limit.known() && limit.low != limit.high) {
+      counted += fmt::format("; the limit ({}) is known only to be at least {}, and not counted",
+                             facts.limit.source,
+                             show_bytes(limit.low));
+    }
+    return counted;
   }
 
   void write_sizes(const SizeMap& map) {
