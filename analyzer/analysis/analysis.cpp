@@ -228,10 +228,11 @@ class Analyzer {
       const auto last = static_cast<std::int64_t>(failures.size()) - 1;
       const std::int64_t which = moment.number.value_or(last);
       if (which < 0 || which > last) {
-        return failure(ErrorCode::kUsage,
-                       fmt::format("device {} has {} recorded failures; --at oom:N counts from 0",
-                                   history.device(),
-                                   failures.size()));
+        return failure(
+            ErrorCode::kUsage,
+            fmt::format("device {} has {}; --at oom:N counts from 0",
+                        history.device(),
+                        model::plural(failures.size(), "recorded failure", "recorded failures")));
       }
       return task_at_failure(history, failures[static_cast<std::size_t>(which)]);
     }

@@ -13,6 +13,7 @@ from support import TraceTestCase, run
 
 FIXTURES = Path("fixtures")
 DEMO = FIXTURES / "demo_oom.pickle"
+CLEAN = FIXTURES / "traces/recorded_run_clean.fst"
 LEAK = FIXTURES / "traces/server_leak.fst"
 RMM = FIXTURES / "requests/rmm.csv"
 STALLOC = FIXTURES / "requests/stalloc.txt"
@@ -66,6 +67,19 @@ class Files(TraceTestCase):
             with self.subTest(line=line):
                 text = b"1 0x1 8 0\n" + line + b"\n"
                 self.refuses("line 2: expected 0|1 POINTER", "fit", self.file("x", text))
+
+    def test_a_damaged_trace_is_not_said_to_be_without_failures(self):
+        content = bytearray(CLEAN.read_bytes())
+        middle = len(content) * 3 // 4
+        content[middle:middle + 40] = bytes(each ^ 0xff for each in content[middle:middle + 40])
+        said = self.succeeds("analyze", self.file("damaged.fst", bytes(content)))
+        self.assertIn("no failed request where the heap is known; records are missing", said.decode().splitlines()[0])
+
+    def test_a_job_is_not_started_with_settings_that_its_loader_refuses(self):
+        for option in ("--ring", "--min-stack-size"):
+            for size in ("1MB", "lots", "-1", ""):
+                with self.subTest(option=option, size=size):
+                    self.refuses("expected a size, as 64MiB or 4194304", "run", f"{option}={size}", "--", "true")
 
     def test_standard_input_is_read_once(self):
         content = LEAK.read_bytes()

@@ -113,7 +113,7 @@ int run_rings(const RingsArguments& arguments) {
   auto rings = trace::list_rings(directory);
   if (rings && arguments.reap) {
     const std::size_t removed = trace::reap_rings(directory);
-    fmt::print(stderr, "fragscope: {} rings removed\n", removed);
+    fmt::print(stderr, "fragscope: {} removed\n", model::plural(removed, "ring", "rings"));
     rings = trace::list_rings(directory);
   }
   if (!rings) return complain(rings.error());

@@ -19,6 +19,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <regex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -176,12 +177,19 @@ int run_run(const RunArguments& arguments) {
   if (collected.empty()) {
     fmt::print(stderr,
                "fragscope: nothing was recorded: no process used CUDA through a PyTorch beside "
-               "which fragscope is installed\n");
+               "which fragscope is installed, or a line above says what else stood in the way\n");
   }
   for (const CollectedTrace& trace : collected)
     print_verdict(trace, job->has_failed());
   std::fflush(stderr);
   return job->end_like_it();
+}
+
+/// As the loader in the job's Python takes it (allocator/python/fragscope/settings.py); it would
+/// only be heard of there once the job runs, unrecorded.
+std::string check_size(const std::string& text) {
+  static const std::regex size("[0-9]{1,15}([.][0-9]{1,9})?(B|[KMGT](iB)?)?");
+  return std::regex_match(text, size) ? "" : text + ": expected a size, as 64MiB or 4194304";
 }
 
 }  // namespace
@@ -200,11 +208,15 @@ void add_run_command(CLI::App& app, std::function<int()>& run) {
       ->check(CLI::IsMember({"native", "fragscope"}));
   command->add_option(
       "-o,--out", arguments->output, "Trace file to make (default: fragscope-PID.fst)");
-  command->add_option("--ring", arguments->ring, "SIZE of a device's ring in memory");
+  command->add_option("--ring", arguments->ring, "SIZE of a device's ring in memory")
+      ->check(CLI::Validator(check_size, "SIZE"));
   command->add_option("--stacks", arguments->stacks, "Call stacks: off, python or all")
       ->check(CLI::IsMember({"off", "python", "all"}));
-  command->add_option(
-      "--min-stack-size", arguments->min_stack_size, "Call stacks only for requests of this SIZE");
+  command
+      ->add_option("--min-stack-size",
+                   arguments->min_stack_size,
+                   "Call stacks only for requests of this SIZE")
+      ->check(CLI::Validator(check_size, "SIZE"));
   command->add_flag("--force", arguments->force, "Overwrite the file");
   command->add_option("COMMAND", arguments->command, "-- and what to run")->required();
   command->positionals_at_end();
