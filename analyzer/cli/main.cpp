@@ -16,6 +16,7 @@
 #include <functional>
 #include <new>
 #include <string>
+#include <system_error>
 
 namespace {
 
@@ -81,6 +82,9 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const std::bad_alloc&) {
     std::fputs("fragscope: not enough memory for this input\n", stderr);
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::broken_pipe) return 0;  // As in `printed`.
+    fmt::print(stderr, "fragscope: {}\n", error.what());
   } catch (const std::exception& error) {
     fmt::print(stderr, "fragscope: {}\n", error.what());
   }

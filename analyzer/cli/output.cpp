@@ -22,6 +22,7 @@ int complain(const Error& error) {
 
 int printed(int code) {
   if (std::fflush(stdout) == 0) return code;
+  if (errno == EPIPE) return code;  // Whoever reads has seen enough, as `head` does.
   return complain(system_error("standard output", "cannot be written"));
 }
 

@@ -4,6 +4,7 @@ line that says where and what was expected, exit code 1, and nothing on standard
 
 import itertools
 import json
+import os
 from pathlib import Path
 import pickle
 import subprocess
@@ -80,6 +81,18 @@ class Files(TraceTestCase):
             for size in ("1MB", "lots", "-1", ""):
                 with self.subTest(option=option, size=size):
                     self.refuses("expected a size, as 64MiB or 4194304", "run", f"{option}={size}", "--", "true")
+
+    def test_a_reader_may_stop_early(self):
+        for command, path in (("dump", CLEAN), ("analyze", LEAK), ("timeline", DEMO), ("replay", LEAK)):
+            with self.subTest(command=command):
+                reader, writer = os.pipe()
+                os.close(reader)
+                try:
+                    done = subprocess.run([support.TOOL, command, path], stdout=writer, stderr=subprocess.PIPE,
+                                          check=False, timeout=60)
+                finally:
+                    os.close(writer)
+                self.assertEqual((done.returncode, done.stderr), (0, b""))
 
     def test_standard_input_is_read_once(self):
         content = LEAK.read_bytes()

@@ -132,6 +132,10 @@ class TextWriter {
                                            plural(found.requests, "request", "requests"),
                                            show_count(found.refusals),
                                            plural(program_.ops.size(), "operation", "operations"));
+    if (program_.ops.empty()) {
+      out_ += "not verified: the recording holds no operation that could be run again.\n";
+      return;
+    }
     if (!found.first) {
       out_ += paint_(Tone::kGood, "verified") +
               fmt::format(": the rules of {} decide all of it as recorded: {}.\n",
