@@ -7,16 +7,21 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <functional>
 #include <new>
+#include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace {
 
@@ -31,6 +36,18 @@ std::string version_text() {
   std::string text =
       fmt::format("fragscope {} ({})", FRAGSCOPE_VERSION, fragscope::kernels::cuda_build());
   return text;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+bool is_command(const CLI::App& app, std::string_view word) {
+  const std::vector<std::string> names = command_names(app);
+  return std::ranges::find(names, word) != names.end();
 }
 
 int run(int argc, char** argv) {
@@ -58,6 +75,14 @@ int run(int argc, char** argv) {
   fragscope::cli::add_run_command(app, chosen);
   fragscope::cli::add_rings_command(app, chosen);
   fragscope::cli::add_dump_command(app, chosen);
+  const std::span<char*> words(argv, static_cast<std::size_t>(argc));
+  if (words.size() > 1 && words[1][0] != '-' && !is_command(app, words[1])) {
+    fmt::print(stderr,
+               "fragscope: {}: there is no such command; there are {} (see fragscope --help)\n",
+               fragscope::report::printable(words[1]),
+               fmt::join(command_names(app), ", "));
+    return 1;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

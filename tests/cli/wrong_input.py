@@ -82,6 +82,11 @@ class Files(TraceTestCase):
                 with self.subTest(option=option, size=size):
                     self.refuses("expected a size, as 64MiB or 4194304", "run", f"{option}={size}", "--", "true")
 
+    def test_a_misspelt_command_is_told_what_there_is(self):
+        for word in ("analyse", "help", ""):
+            with self.subTest(word=word):
+                self.refuses(f"{word}: there is no such command; there are analyze, explain, ", word, DEMO)
+
     def test_a_reader_may_stop_early(self):
         for command, path in (("dump", CLEAN), ("analyze", LEAK), ("timeline", DEMO), ("replay", LEAK)):
             with self.subTest(command=command):
