@@ -78,7 +78,7 @@ class Files(TraceTestCase):
 
     def test_a_job_is_not_started_with_settings_that_its_loader_refuses(self):
         for option in ("--ring", "--min-stack-size"):
-            for size in ("1MB", "lots", "-1", ""):
+            for size in ("1MB", "lots", "-1", "", "MiB", ".5GiB", "1.", "1.2.3", "1e3", "64 MiB", "1" * 16):
                 with self.subTest(option=option, size=size):
                     self.refuses("expected a size, as 64MiB or 4194304", "run", f"{option}={size}", "--", "true")
 

@@ -15,12 +15,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <regex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -188,8 +189,20 @@ int run_run(const RunArguments& arguments) {
 /// As the loader in the job's Python takes it (allocator/python/fragscope/settings.py); it would
 /// only be heard of there once the job runs, unrecorded.
 std::string check_size(const std::string& text) {
-  static const std::regex size("[0-9]{1,15}([.][0-9]{1,9})?(B|[KMGT](iB)?)?");
-  return std::regex_match(text, size) ? "" : text + ": expected a size, as 64MiB or 4194304";
+  constexpr std::string_view kDigits = "0123456789";
+  constexpr std::array<std::string_view, 10> kUnits = {
+      "", "B", "K", "KiB", "M", "MiB", "G", "GiB", "T", "TiB"};
+  const std::size_t unit_at = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string_view number = std::string_view(text).substr(0, unit_at);
+  const std::size_t point = std::min(number.find('.'), number.size());
+  const std::string_view whole = number.substr(0, point);
+  const bool has_number = !whole.empty() && whole.size() <= 15;
+  const std::string_view behind = point < number.size() ? number.substr(point + 1) : "0";
+  const bool has_fraction = !behind.empty() && behind.size() <= 9 &&
+                            behind.find_first_not_of(kDigits) == std::string_view::npos;
+  const bool has_unit = std::ranges::find(kUnits, text.substr(unit_at)) != kUnits.end();
+  if (has_number && has_fraction && has_unit) return "";
+  return text + ": expected a size, as 64MiB or 4194304";
 }
 
 }  // namespace
