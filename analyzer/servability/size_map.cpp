@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/servability/size_map.hpp"
 
+#include "analyzer/recording/byte_sums.hpp"
 #include "analyzer/verdict/supply.hpp"
 
 #include <algorithm>
@@ -12,6 +13,7 @@ using kernels::GroupRuns;
 using kernels::PackedBlock;
 using model::EventIndex;
 using model::HeapState;
+using model::minus;
 
 namespace {
 
@@ -81,8 +83,7 @@ std::uint64_t driver_bytes(const verdict::Supply& supply, const DriverRoom& room
   const std::uint64_t releasable = supply.releasable_bytes.low;
   const std::uint64_t give = room.free_with(supply.reserved_bytes) + releasable;
   if (!room.limit_bytes) return give;
-  const std::uint64_t kept = supply.reserved_bytes - std::min(supply.reserved_bytes, releasable);
-  return std::min(give, *room.limit_bytes - std::min(*room.limit_bytes, kept));
+  return std::min(give, minus(*room.limit_bytes, minus(supply.reserved_bytes, releasable)));
 }
 
 MapMoment moment_of(EventIndex behind, const verdict::Supply& supply, const DriverRoom& room) {
@@ -90,8 +91,7 @@ MapMoment moment_of(EventIndex behind, const verdict::Supply& supply, const Driv
   moment.behind = behind;
   moment.driver_bytes = driver_bytes(supply, room);
   moment.home_bytes = supply.home_free_bytes.high + supply.home_pending_bytes.high;
-  moment.elsewhere_bytes =
-      moment.driver_bytes - std::min(moment.driver_bytes, supply.home_releasable_bytes);
+  moment.elsewhere_bytes = minus(moment.driver_bytes, supply.home_releasable_bytes);
   return moment;
 }
 
