@@ -81,6 +81,7 @@ class Analyzer {
                                      std::vector<model::TrustSignal> trust) {
     out_.rounding_rule = rule;
     out_.trust = std::move(trust);
+    out_.unjudged_failures = recording_.unjudged_failures;
     if (options_.device && std::ranges::count(devices_, *options_.device) == 0) {
       return failure(
           ErrorCode::kUsage,

@@ -273,6 +273,11 @@ Result<std::string> peek(Reader& reader, std::size_t count) {
 
 enum class Encoding : std::uint8_t { kBytes, kUtf16Little, kUtf16Big };
 
+/// No text begins so.
+bool is_pickle(std::string_view head) {
+  return head.size() >= 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5;
+}
+
 /// By the mark that editors and shells put in front, or by a run of ASCII as pairs with a zero.
 Encoding encoding_of(std::string_view head) {
   if (head.starts_with("\xff\xfe")) return Encoding::kUtf16Little;
@@ -321,6 +326,10 @@ Result<LogBytes> open_log(const std::string& path) {
   if (!head) return tl::unexpected<Error>(head.error());
   if (head->starts_with(kTraceMagic)) {
     return failure(ErrorCode::kForeign, "is a trace of fragscope; expected a log (see analyze)");
+  }
+  if (is_pickle(*head)) {
+    return failure(ErrorCode::kForeign,
+                   "is a pickle, as PyTorch writes snapshots; expected a log (see analyze)");
   }
   const Encoding encoding = encoding_of(*head);
   if (encoding != Encoding::kBytes) {

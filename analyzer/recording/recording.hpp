@@ -140,6 +140,13 @@ struct TrustSignal {
   std::string effect;
 };
 
+/// Requests that are known to have failed and cannot be judged: their record is missing, or the
+/// heap that they met.
+struct UnjudgedFailures {
+  std::uint64_t count = 0;
+  bool may_be_more = false;  ///< The file is cut short.
+};
+
 /// The events of one device, oldest first.
 struct DeviceTrace {
   std::int32_t device = 0;
@@ -164,6 +171,7 @@ struct Recording {
   std::vector<DeviceTrace> traces;
   std::vector<Annotation> annotations;  ///< Of a snapshot, as they came.
   std::vector<TrustSignal> trust;
+  UnjudgedFailures unjudged_failures;
   std::vector<RecordedFact> facts;  ///< Of a trace.
 
   [[nodiscard]] std::span<const Event> events_of(const DeviceTrace& trace) const {

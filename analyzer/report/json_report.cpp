@@ -47,7 +47,8 @@ class JsonWriter {
                      {"input_bytes", recording_.input_bytes},
                      {"events", recording_.event_count},
                      {"writer", recording_.writer},
-                     {"rounding_rule", model::to_string(analysis_.rounding_rule)}};
+                     {"rounding_rule", model::to_string(analysis_.rounding_rule)},
+                     {"unjudged_failures", analysis_.unjudged_failures.count}};
     for (const model::RecordedFact& fact : recording_.facts)
       root["input"]["facts"][fact.name] = fact.value;
     root["trust"] = trust_json(analysis_.trust);

@@ -18,6 +18,18 @@ std::string shown_bounds(model::Bounds bounds) {
   return low == high ? low : low + " to " + high;
 }
 
+std::string no_failure(const model::UnjudgedFailures& unjudged, const Paint& paint) {
+  if (unjudged.count > 0) {
+    return paint(Tone::kDoubt,
+                 plural(unjudged.count, "failed request", "failed requests") +
+                     " that cannot be judged (see EVIDENCE)");
+  }
+  if (unjudged.may_be_more) {
+    return paint(Tone::kDoubt, "no failed request in what is left of the file (see EVIDENCE)");
+  }
+  return paint(Tone::kGood, "no failed request");
+}
+
 std::string title(const Paint& paint, std::string_view name, std::string_view rest) {
   std::string text = "\n" + paint(Tone::kTitle, name);
   if (!rest.empty()) text += "  " + std::string(rest);

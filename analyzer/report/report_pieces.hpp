@@ -21,6 +21,8 @@ namespace fragscope::report {
 /// "4.94 GiB", or "4.94 to 4.95 GiB" for a bound.
 [[nodiscard]] std::string shown_bounds(model::Bounds bounds);
 using model::plural;
+/// What a recording says in whose history no failure was judged: "no failed request", if it can.
+[[nodiscard]] std::string no_failure(const model::UnjudgedFailures& unjudged, const Paint& paint);
 /// "TITLE  what the numbers are", after an empty line.
 [[nodiscard]] std::string title(const Paint& paint,
                                 std::string_view name,

@@ -535,15 +535,8 @@ class TextWriter {
   }
 
   void write_no_failure(const std::string& path) {
-    const bool has_gaps = std::ranges::any_of(analysis_.trust, [](const model::TrustSignal& each) {
-      return each.signal == "lost-records" || each.signal == "end-not-known";
-    });
-    out_ += fmt::format("{}: {}",
-                        printable(path),
-                        has_gaps ? paint_(Tone::kDoubt,
-                                          "no failed request where the heap is known; records are "
-                                          "missing (see EVIDENCE)")
-                                 : paint_(Tone::kGood, "no failed request"));
+    out_ += fmt::format(
+        "{}: {}", printable(path), no_failure(analysis_.unjudged_failures, paint_));
     if (analysis_.devices.empty()) {
       out_ += ": the recording has no segments and no events\n";
       return;

@@ -16,6 +16,7 @@ FIXTURES = Path("fixtures")
 DEMO = FIXTURES / "demo_oom.pickle"
 CLEAN = FIXTURES / "traces/recorded_run_clean.fst"
 LEAK = FIXTURES / "traces/server_leak.fst"
+CACHE = FIXTURES / "traces/server_cache.fst"
 RMM = FIXTURES / "requests/rmm.csv"
 STALLOC = FIXTURES / "requests/stalloc.txt"
 HEADER = b"Thread,Time,Action,Pointer,Size,Stream\n"
@@ -69,12 +70,28 @@ class Files(TraceTestCase):
                 text = b"1 0x1 8 0\n" + line + b"\n"
                 self.refuses("line 2: expected 0|1 POINTER", "fit", self.file("x", text))
 
-    def test_a_damaged_trace_is_not_said_to_be_without_failures(self):
-        content = bytearray(CLEAN.read_bytes())
+    def damaged(self, trace):
+        content = bytearray(trace.read_bytes())
         middle = len(content) * 3 // 4
         content[middle:middle + 40] = bytes(each ^ 0xff for each in content[middle:middle + 40])
-        said = self.succeeds("analyze", self.file("damaged.fst", bytes(content)))
-        self.assertIn("no failed request where the heap is known; records are missing", said.decode().splitlines()[0])
+        return self.file("damaged.fst", bytes(content))
+
+    def test_failures_whose_records_are_lost_are_told(self):
+        trace = self.damaged(CLEAN)
+        for command in ("analyze", "timeline"):
+            said = self.succeeds(command, trace).decode()
+            self.assertIn("3 failed requests that cannot be judged (see EVIDENCE)", said)
+            self.assertIn("failures-missing: device 0: 3 failed requests", said)
+        self.assertEqual(support.run("analyze", trace, "--exit-code")[0], 20)
+        self.assertEqual(support.run("stages", trace, "--exit-code")[0], 10)
+        self.assertEqual(self.analyzed(trace)["input"]["unjudged_failures"], 3)
+
+    def test_lost_records_alone_hide_no_failure(self):
+        trace = self.damaged(CACHE)
+        said = self.succeeds("analyze", trace).decode()
+        self.assertIn(": no failed request: ", said.splitlines()[0])
+        self.assertIn("lost-records", said)
+        self.assertEqual(support.run("analyze", trace, "--exit-code")[0], 0)
 
     def test_a_job_is_not_started_with_settings_that_its_loader_refuses(self):
         for option in ("--ring", "--min-stack-size"):
@@ -146,12 +163,23 @@ class Histories(TraceTestCase):
 
 class Options(TraceTestCase):
     def test_sizes_that_are_none(self):
-        for option, text in itertools.product(
-                ("--memory", "--limit"),
-                ("", "-1", "nan", "inf", "1e30GiB", "12GB", "1.5", "0x10", "18446744073709551615",
-                 "five", "1 GiB GiB")):
-            with self.subTest(option=option, text=text):
-                self.refuses(f"{option}: '", "replay", DEMO, option, text)
+        for text in ("", "-1", "nan", "inf", "1e30GiB", "12GB", "1.5", "0x10", "18446744073709551615", "five",
+                     "1 GiB GiB", "80%"):
+            with self.subTest(text=text):
+                self.refuses("--memory: '", "replay", DEMO, "--memory", text)
+                for command in ("replay", "analyze", "timeline") if text else ("replay",):
+                    self.refuses(f"--limit {text}: expected a size, or a fraction above 0 and up to 1",
+                                 command, DEMO, f"--limit={text}")
+
+    def test_a_limit_may_be_a_fraction_of_the_device(self):
+        def reserved(*options):
+            return json.loads(self.succeeds("replay", DEMO, "--json", *options))["variants"][0]
+
+        half = reserved("--memory", "8GiB", "--limit", "0.5")
+        self.assertEqual(half, reserved("--memory", "8GiB", "--limit", "4GiB"))
+        self.assertNotEqual(half, reserved("--memory", "8GiB", "--limit", "0.01"))
+        log = self.file("log", HEADER + b"1,2,allocate,0x5,7,0\n")
+        self.refuses("does not show how large the device is", "replay", log, "--limit", "0.5")
 
     def test_nothing_of_a_device_fits_nothing(self):
         for option in ("--memory", "--limit"):

@@ -61,6 +61,13 @@ Result<analysis::Options> parse_arguments(const AnalyzeArguments& arguments) {
   return options;
 }
 
+/// None: nothing failed.
+std::optional<verdict::VerdictKind> last_verdict(const analysis::Analysis& analyzed) {
+  if (!analyzed.failures.empty()) return analyzed.failures.back().judgement.verdict.kind;
+  if (analyzed.unjudged_failures.count > 0) return verdict::VerdictKind::kUnknown;
+  return std::nullopt;
+}
+
 /// Analyses one file and prints it; the exit code by the last verdict, or an error.
 Result<int> analyze_file(const std::string& path,
                          const AnalyzeArguments& arguments,
@@ -81,8 +88,8 @@ Result<int> analyze_file(const std::string& path,
     const report::Paint paint(wants_colour(arguments.color));
     fmt::print("{}", report::text_report(*analyzed, frames, shown_path, paint));
   }
-  if (!arguments.exit_code || analyzed->failures.empty()) return kDone;
-  return kFirstVerdictCode + static_cast<int>(analyzed->failures.back().judgement.verdict.kind);
+  const auto verdict = last_verdict(*analyzed);
+  return arguments.exit_code && verdict ? kFirstVerdictCode + static_cast<int>(*verdict) : kDone;
 }
 
 int run_analyze(const AnalyzeArguments& arguments) {
@@ -130,7 +137,7 @@ void add_analyze_command(CLI::App& app, std::function<int()>& run) {
       arguments->exit_code,
       "Exit by the last verdict: 10 servable, 11 not-explained, 12 releasable, 13 limit, "
       "14 stranded, 15 fragmented, 16 scattered, 17 external, 18 capacity, 19 "
-      "impossible, 20 unknown; 0 without a failure");
+      "impossible, 20 unknown (also a failure that the file does not show); 0 without one");
   command->callback([arguments, &run] { run = [arguments] { return run_analyze(*arguments); }; });
 }
 

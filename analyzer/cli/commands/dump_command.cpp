@@ -3,7 +3,7 @@
 #include "analyzer/cli/output.hpp"
 #include "analyzer/cli/trace_input.hpp"
 #include "analyzer/ingest/byte_source.hpp"
-#include "analyzer/model/trace/recorded_heap.hpp"
+#include "analyzer/model/trace/heap/recorded_heap.hpp"
 #include "analyzer/report/frame_text.hpp"
 #include "trace/file/trace_reader.hpp"
 #include "trace/format/header_text.hpp"

@@ -2,6 +2,7 @@
 // `fragscope replay`: the recorded requests, run again through the allocator's rules, as they were
 // and under other settings.
 #include "analyzer/cli/commands/commands.hpp"
+#include "analyzer/cli/input/request_options.hpp"
 #include "analyzer/cli/output.hpp"
 #include "analyzer/cli/program_file.hpp"
 #include "analyzer/cli/progress.hpp"
@@ -84,8 +85,12 @@ Result<whatif::OutsideChange> outside_of(const std::string& text, const whatif::
 Result<whatif::Variant> base_of(const whatif::Program& program, const ReplayArguments& arguments) {
   const auto memory = size_of("--memory", arguments.memory);
   if (!memory) return tl::unexpected<Error>(memory.error());
-  const auto limit = size_of("--limit", arguments.limit);
-  if (!limit) return tl::unexpected<Error>(limit.error());
+  MemoryLimit limit;
+  if (arguments.limit) {
+    const Result<MemoryLimit> asked = parse_limit(*arguments.limit);
+    if (!asked) return tl::unexpected<Error>(asked.error());
+    limit = *asked;
+  }
   std::optional<whatif::Variant> base = whatif::recorded_variant(program);
   if (!base && !*memory) {
     return failure(ErrorCode::kUsage,
@@ -93,13 +98,22 @@ Result<whatif::Variant> base_of(const whatif::Program& program, const ReplayArgu
                    "says it");
   }
   if (!base) base = whatif::recorded_variant_on(program, **memory);
-  const bool is_changed = *memory || *limit || !arguments.outside.empty();
+  if (limit.fraction && !*memory && program.device_bytes == 0) {
+    return failure(ErrorCode::kUsage,
+                   "--limit: the recording does not show how large the device is, of which this "
+                   "is a fraction: --memory SIZE says it");
+  }
+  const bool is_changed = *memory || arguments.limit || !arguments.outside.empty();
   if (is_changed && program.has_decisions) base->name = "recorded settings";
   if (*memory) {
     base->device_bytes = **memory;
     base->outside_bytes = 0;
   }
-  if (*limit) base->limit_bytes = *limit;
+  if (limit.bytes) base->limit_bytes = limit.bytes;
+  if (limit.fraction) {
+    base->limit_bytes =
+        static_cast<std::uint64_t>(*limit.fraction * static_cast<double>(base->device_bytes));
+  }
   for (const std::string& text : arguments.outside) {
     const Result<whatif::OutsideChange> change = outside_of(text, program);
     if (!change) return tl::unexpected<Error>(change.error());
@@ -209,7 +223,7 @@ void add_replay_command(CLI::App& app, std::function<int()>& run) {
                    "expandable_segments:True; may be given several times")
       ->allow_extra_args(false);
   command->add_option("--memory", arguments->memory, "SIZE of the device's memory");
-  command->add_option("--limit", arguments->limit, "SIZE that this process may hold");
+  command->add_option("--limit", arguments->limit, "What this process may hold: a SIZE, or a fraction of the device such as 0.5");
   command
       ->add_option("--outside",
                    arguments->outside,

@@ -31,24 +31,6 @@ Result<model::PoolId> parse_pool(const std::string& text) {
   return tl::unexpected<Error>(wrong_option("--pool", text, "two numbers, as 0,0"));
 }
 
-/// A number without a unit, up to 1, is a fraction of the device; anything else is a size.
-Result<void> parse_limit(const std::string& text, analysis::Options& options) {
-  if (text.empty()) return {};
-  constexpr std::string_view kExpected = "a size, or a fraction above 0 and up to 1";
-  const auto number = parse_number<double>(text);
-  if (number && *number > 0 && *number <= 1) {
-    options.limit_fraction = number;
-    return {};
-  }
-  const bool is_whole = number && text.find_first_not_of("0123456789") == std::string::npos;
-  if (number && (!is_whole || *number == 0)) {
-    return tl::unexpected<Error>(wrong_option("--limit", text, kExpected));
-  }
-  return size_option("--limit", text).map([&options](std::optional<std::uint64_t> size) {
-    options.limit_bytes = size;
-  });
-}
-
 /// Facts that cannot be true together are a slip of the hand, not evidence.
 Result<void> check_facts(const analysis::Options& options) {
   if (options.device_free_bytes && options.device_total_bytes &&
@@ -79,6 +61,23 @@ Error wrong_option(std::string_view option, std::string_view value, std::string_
   error.code = ErrorCode::kUsage;
   error.message = fmt::format("{} {}: expected {}", option, value, expected);
   return error;
+}
+
+Result<MemoryLimit> parse_limit(const std::string& text) {
+  MemoryLimit limit;
+  const auto number = parse_number<double>(text);
+  if (number && *number > 0 && *number <= 1) {
+    limit.fraction = number;
+    return limit;
+  }
+  const bool is_whole = text.find_first_not_of("0123456789") == std::string::npos;
+  const Result<std::uint64_t> size = model::parse_bytes(text);
+  if (!size || (number && !is_whole)) {
+    return tl::unexpected<Error>(
+        wrong_option("--limit", text, "a size, or a fraction above 0 and up to 1"));
+  }
+  limit.bytes = *size;
+  return limit;
 }
 
 void add_request_options(CLI::App& command, RequestArguments& arguments) {
@@ -117,7 +116,12 @@ Result<analysis::Options> parse_request(const RequestArguments& arguments) {
     done =
         size_option("--device-free", arguments.device_free).map(store(options.device_free_bytes));
   }
-  if (done) done = parse_limit(arguments.limit, options);
+  if (done && !arguments.limit.empty()) {
+    done = parse_limit(arguments.limit).map([&options](MemoryLimit limit) {
+      options.limit_bytes = limit.bytes;
+      options.limit_fraction = limit.fraction;
+    });
+  }
   if (done && !arguments.pool.empty()) {
     done = parse_pool(arguments.pool).map([&options](model::PoolId pool) { options.pool = pool; });
   }

@@ -33,6 +33,15 @@ void add_request_options(CLI::App& command, RequestArguments& arguments);
 /// Before any file but the log is read. Fails: a value that cannot be, named with its option.
 [[nodiscard]] Result<analysis::Options> parse_request(const RequestArguments& arguments);
 
+/// What this process may hold: one of the two.
+struct MemoryLimit {
+  std::optional<std::uint64_t> bytes;
+  std::optional<double> fraction;  ///< Of the device.
+};
+
+/// A number without a unit, up to 1, is a fraction; anything else is a size.
+[[nodiscard]] Result<MemoryLimit> parse_limit(const std::string& text);
+
 [[nodiscard]] Error wrong_option(std::string_view option,
                                  std::string_view value,
                                  std::string_view expected);

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "analyzer/model/history.hpp"
-#include "analyzer/model/trace/recorded_heap.hpp"
+#include "analyzer/model/trace/heap/recorded_heap.hpp"
 #include "analyzer/model/trace/trace_names.hpp"
 #include "analyzer/recording/recording.hpp"
 #include "trace/file/trace_reader.hpp"
@@ -99,6 +99,8 @@ class TraceHistory final : public History {
   void add_trust_in_heap(const AddSignal& add_if) const;
   void add_trust_in_file(const AddSignal& add_if) const;
   void add_trust_in_names(const AddSignal& add_if) const;
+  /// Requests that the header counts as failed and no record tells of.
+  [[nodiscard]] std::uint64_t failures_missing() const;
   void set_end(Recording& recording) const;
   /// The last record before which the heap is known.
   [[nodiscard]] std::uint64_t last_known() const;

@@ -44,7 +44,8 @@ Json input_json(const CourseInput& input) {
   return {{"path", input.path},
           {"kind", input.recording.kind},
           {"events", input.recording.event_count},
-          {"writer", input.recording.writer}};
+          {"writer", input.recording.writer},
+          {"unjudged_failures", input.recording.unjudged_failures.count}};
 }
 
 Json levels_json(const model::CourseLevels& levels, const model::Recording& recording) {

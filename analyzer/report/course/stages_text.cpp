@@ -23,6 +23,10 @@ constexpr std::size_t kMaxStacks = 5;
 constexpr std::size_t kMaxPoints = 12;
 constexpr std::size_t kMaxFailures = 12;
 
+std::string shown_behind(model::EventIndex event) {
+  return event < 0 ? "at the beginning" : fmt::format("behind event {}", event);
+}
+
 class TextWriter {
  public:
   TextWriter(const StageMemory& memory,
@@ -157,10 +161,9 @@ class TextWriter {
       if (!group->temporary.empty()) {
         out_ += title(paint_,
                       "FOR A WHILE",
-                      fmt::format("in {}: live behind event {} and neither before nor after it, by "
-                                  "stack",
+                      fmt::format("in {}: live {} and neither before nor after it, by stack",
                                   name_of(*group),
-                                  span.extremes.most_allocated->event));
+                                  shown_behind(span.extremes.most_allocated->event)));
         write_changes(group->temporary, [](const StackChange& change) {
           return change.peak_bytes - std::max(change.begin_bytes, change.end_bytes);
         });
@@ -169,10 +172,10 @@ class TextWriter {
       out_ +=
           title(paint_,
                 "STAYS",
-                fmt::format("behind {}: more live behind event {} than behind event {}, by stack",
+                fmt::format("behind {}: more live {} than {}, by stack",
                             name_of(*group),
-                            span.end.event,
-                            span.begin.event));
+                            shown_behind(span.end.event),
+                            shown_behind(span.begin.event)));
       write_changes(group->stays, [](const StackChange& change) {
         return change.end_bytes - change.begin_bytes;
       });

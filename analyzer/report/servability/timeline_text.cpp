@@ -81,7 +81,8 @@ class TimelineWriter {
     if (timeline_.asked) {
       write_asked(*timeline_.asked);
     } else {
-      out_ += "  no request failed; --request SIZE asks about one\n";
+      out_ += fmt::format("  {}; --request SIZE asks about one\n",
+                          no_failure(input_.recording.unjudged_failures, paint_));
     }
     if (analysis_.size_map) write_sizes(*analysis_.size_map);
     write_homes();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/model/trace/mapped_memory.hpp"
+#include "analyzer/model/trace/heap/mapped_memory.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A keyframe makes a heap known, or confirms it; one that cannot be true does neither.
-#include "analyzer/model/trace/trace_heap.hpp"
+#include "analyzer/model/trace/heap/trace_heap.hpp"
 #include "tests/support/trace_builder.hpp"
 
 #include <gtest/gtest.h>

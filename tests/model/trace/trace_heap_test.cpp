@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A record that cannot be true is counted and changes nothing; what can be, moves the sums.
-#include "analyzer/model/trace/trace_heap.hpp"
+#include "analyzer/model/trace/heap/trace_heap.hpp"
 
 #include "tests/support/trace_builder.hpp"
 

@@ -42,7 +42,8 @@ Result<int> show_stages(const StagesArguments& arguments) {
     fmt::print("{}", report::stages_text(memory, input, frames, paint));
   }
   if (!arguments.exit_code) return kDone;
-  if (memory.failure_count > 0) return kFailedInStage;
+  const std::uint64_t unjudged = input.recording.unjudged_failures.count;
+  if (memory.failure_count > 0 || unjudged > 0) return kFailedInStage;
   return memory.has_stages ? kDone : kNoStages;
 }
 

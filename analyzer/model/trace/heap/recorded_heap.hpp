@@ -3,8 +3,8 @@
 // those of PyTorch's own are completed first. Not thread-safe.
 #pragma once
 
-#include "analyzer/model/trace/native_records.hpp"
-#include "analyzer/model/trace/trace_heap.hpp"
+#include "analyzer/model/trace/heap/native_records.hpp"
+#include "analyzer/model/trace/heap/trace_heap.hpp"
 #include "trace/file/trace_reader.hpp"
 #include "trace/format/header.hpp"
 #include "trace/format/record.hpp"

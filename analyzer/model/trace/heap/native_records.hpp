@@ -6,7 +6,7 @@
 #pragma once
 
 #include "allocator/policy/size_rules.hpp"
-#include "analyzer/model/trace/trace_heap.hpp"
+#include "analyzer/model/trace/heap/trace_heap.hpp"
 #include "trace/format/record.hpp"
 
 #include <absl/container/btree_map.h>

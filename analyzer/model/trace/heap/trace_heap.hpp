@@ -6,7 +6,7 @@
 #pragma once
 
 #include "analyzer/model/heap_state.hpp"
-#include "analyzer/model/trace/mapped_memory.hpp"
+#include "analyzer/model/trace/heap/mapped_memory.hpp"
 #include "analyzer/model/trace/trace_names.hpp"
 #include "trace/format/record.hpp"
 

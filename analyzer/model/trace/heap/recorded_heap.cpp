@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/model/trace/recorded_heap.hpp"
+#include "analyzer/model/trace/heap/recorded_heap.hpp"
 
 #include "allocator/policy/conf/size_options.hpp"
 #include "trace/format/header_text.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/model/trace/trace_heap.hpp"
+#include "analyzer/model/trace/heap/trace_heap.hpp"
 
 #include "trace/check.hpp"
 

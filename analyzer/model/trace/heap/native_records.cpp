@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/model/trace/native_records.hpp"
+#include "analyzer/model/trace/heap/native_records.hpp"
 
 #include <iterator>
 
