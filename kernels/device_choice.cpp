@@ -97,7 +97,7 @@ Result<DeviceChoice> choose_device(Device wanted, std::uint64_t work_bytes) {
   if (wanted == Device::kCpu) return DeviceChoice{Device::kCpu, "the CPU, as asked for"};
   if (wanted == Device::kAuto && work_bytes < kWorthLooking) {
     return DeviceChoice{Device::kCpu,
-                        "the CPU, since a GPU would not be ready before " +
+                        "the CPU, since no GPU would be ready before " +
                             about(static_cast<double>(work_bytes)) + " are scanned"};
   }
   const auto devices = find_cuda_devices();

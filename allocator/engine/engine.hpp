@@ -114,6 +114,11 @@ class Device {
                                          StreamId stream,
                                          Stack stack,
                                          Refusal& refusal) noexcept = 0;
+  /// The same at this address, a multiple of 512, if it is free there; 0: it is not.
+  [[nodiscard]] virtual Address allocate_at(std::uint64_t bytes,
+                                            StreamId stream,
+                                            Address address,
+                                            Stack stack) noexcept = 0;
   // The two below do nothing and give false for what was not handed out here.
   [[nodiscard]] virtual bool give_back(Address address) noexcept = 0;
   [[nodiscard]] virtual bool record_stream(Address address, StreamId stream) noexcept = 0;

@@ -87,6 +87,19 @@ policy::Address LiveDevice::allocate(std::uint64_t bytes,
   return address;
 }
 
+policy::Address LiveDevice::allocate_at(std::uint64_t bytes,
+                                        policy::StreamId stream,
+                                        policy::Address address,
+                                        engine::Stack stack) noexcept {
+  return guarded(policy::Address{0}, [&]() -> policy::Address {
+    events_.use(stream);
+    catch_up();
+    const StackScope scope(recorder_, stack == nullptr ? 0 : stack_id(stack));
+    const policy::Block* block = policy_.allocate_at(bytes, stream, address);
+    return block == nullptr ? 0 : block->address;
+  });
+}
+
 engine::Refusal LiveDevice::refusal(policy::StreamId stream) const {
   static thread_local std::string message;
   const policy::AllocationFailure& failure = policy_.failure();

@@ -39,6 +39,10 @@ class LiveDevice final : public engine::Device {
                                          policy::StreamId stream,
                                          engine::Stack stack,
                                          engine::Refusal& refusal) noexcept override;
+  [[nodiscard]] policy::Address allocate_at(std::uint64_t bytes,
+                                            policy::StreamId stream,
+                                            policy::Address address,
+                                            engine::Stack stack) noexcept override;
   [[nodiscard]] bool give_back(policy::Address address) noexcept override;
   [[nodiscard]] bool record_stream(policy::Address address,
                                    policy::StreamId stream) noexcept override;

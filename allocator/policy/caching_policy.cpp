@@ -74,14 +74,7 @@ Block* CachingPolicy::allocate(std::uint64_t bytes, StreamId stream) {
     failure_.kind = AllocationFailure::Kind::kBeyondAnExbibyte;
     return nullptr;
   }
-  if (is_capturing()) {
-    count_rule(Rule::kAsksNothingInCapture);
-    if (options_.conf.graph_capture_record_stream_reuse && !deferred_.empty())
-      free_deferred(stream);
-  } else {
-    process_events();
-  }
-
+  complete_frees(stream);
   Request request = make_request(bytes, stream);
   Block* block = find_free(request);
   if (block == nullptr && reclaim_ && reclaim_()) block = find_free(request);
@@ -95,6 +88,38 @@ Block* CachingPolicy::allocate(std::uint64_t bytes, StreamId stream) {
     return nullptr;
   }
   return &hand_out(*block, request, is_to_split(*block, request));
+}
+
+// What lies in front of the address in its free block is handed out first and given back behind, so
+// that a block can begin there. It is split off whatever the rules say.
+Block* CachingPolicy::allocate_at(std::uint64_t bytes, StreamId stream, Address address) {
+  if (bytes >= kTooLarge) return nullptr;
+  complete_frees(stream);
+  const Request request = make_request(bytes, stream);
+  Block* rest = free_block_around(request, address);
+  if (rest == nullptr) return nullptr;
+  count_rule(Rule::kAtAddress);
+  Block* front = nullptr;
+  if (rest->address != address) {
+    count_rule(Rule::kGivesFrontBack);
+    Request gap = request;
+    gap.bytes = gap.size = address - rest->address;
+    front = &hand_out(*rest, gap, true);
+  }
+  Block& block = hand_out(*rest, request, is_to_split(*rest, request));
+  if (front != nullptr) static_cast<void>(free(front->address));
+  return &block;
+}
+
+Block* CachingPolicy::free_block_around(const Request& request, Address address) {
+  BlockPool& pool = *request.pool;
+  for (auto it = pool.best_fit(request.stream, request.size);
+       it != pool.free_blocks().end() && it->stream == request.stream;
+       ++it) {
+    const bool begins_before = it->address <= address;
+    if (begins_before && it->size - request.size >= address - it->address) return &*it;
+  }
+  return nullptr;
 }
 
 PrivatePool* CachingPolicy::private_pool_for(StreamId stream) {

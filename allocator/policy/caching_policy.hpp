@@ -88,6 +88,10 @@ class CachingPolicy {
   /// `failure`. Cost: a best-fit lookup, logarithmic in the free blocks of the pool; no heap
   /// allocation where a free block serves the request.
   [[nodiscard]] Block* allocate(std::uint64_t bytes, StreamId stream);
+  /// The memory at `address` (a multiple of kMinBlockSize), if a free block of the pool that serves
+  /// such a request holds it: for a tensor that was there before, as graphs need it. Null if it is
+  /// not free; the device is not asked. Since PyTorch 2.15. Cost: linear in the pool's free blocks.
+  [[nodiscard]] Block* allocate_at(std::uint64_t bytes, StreamId stream, Address address);
   /// Whether a free block would serve such a request, so that the device would not be asked. What
   /// other streams are done with by now is free afterwards, as it would be.
   [[nodiscard]] bool could_serve(std::uint64_t bytes, StreamId stream);
@@ -207,6 +211,7 @@ class CachingPolicy {
   [[nodiscard]] PrivatePool* find_pool(PoolId id);
   [[nodiscard]] PrivatePool* private_pool_for(StreamId stream);
   [[nodiscard]] Block* find_free(const Request& request);
+  [[nodiscard]] Block* free_block_around(const Request& request, Address address);
   [[nodiscard]] Block* serve_miss(Request& request);
   [[nodiscard]] Block* take_from_lenders(Request& request);
   [[nodiscard]] Block* from_device(const Request& request);
@@ -232,6 +237,8 @@ class CachingPolicy {
   /// Whether events may be neither asked for nor recorded here: the thread's current stream is in a
   /// capture (up to 2.9: any is, or a scope is open).
   [[nodiscard]] bool is_capturing() const;
+  /// Frees that waited for other streams, as far as a request may know of them.
+  void complete_frees(StreamId stream);
   void process_events();
   void wait_for_events(const PrivatePool* only = nullptr);
 

@@ -35,6 +35,12 @@ bool CachingPolicy::is_capturing() const {
   return captures_ > 0 && events_.is_capturing();
 }
 
+void CachingPolicy::complete_frees(StreamId stream) {
+  if (!is_capturing()) return process_events();
+  count_rule(Rule::kAsksNothingInCapture);
+  if (options_.conf.graph_capture_record_stream_reuse && !deferred_.empty()) free_deferred(stream);
+}
+
 void CachingPolicy::process_events() {
   count_rule(Rule::kAsksForEvents);
   if (!deferred_.empty()) insert_deferred_events();

@@ -263,7 +263,7 @@ class TextWriter {
   }
 
   void write_also(const verdict::Verdict& verdict) {
-    if (verdict.also.limit) out_ += "  also: the memory limit would refuse it too\n";
+    if (verdict.also.limit) out_ += "  also: the memory limit would refuse it\n";
     if (verdict.also.rounding) {
       out_ += "  also: the rounding of requests to blocks alone would have covered what is short\n";
     }

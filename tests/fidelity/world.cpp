@@ -9,6 +9,8 @@ namespace fragscope::fidelity {
 
 namespace {
 
+constexpr std::size_t kFreedKept = 16;
+
 Operation make(OperationKind kind, std::uint64_t first = 0) {
   Operation operation;
   operation.kind = kind;
@@ -29,6 +31,8 @@ std::optional<Step> World::resolve(const Operation& operation) const {
     case OperationKind::kDeviceAllocate:
     case OperationKind::kDeviceFree:
       return resolve_tensor(operation, step);
+    case OperationKind::kAllocateAt:
+      return resolve_address(operation, step);
     case OperationKind::kCreatePool:
     case OperationKind::kBeginPool:
     case OperationKind::kEndPool:
@@ -101,6 +105,17 @@ std::optional<Step> World::resolve_tensor(const Operation& operation, Step step)
   step.address = tensor->second.address;
   step.bytes = tensor->second.bytes;
   step.stream = static_cast<unsigned>(operation.second);
+  return step;
+}
+
+std::optional<Step> World::resolve_address(const Operation& operation, Step step) const {
+  // With reuse: blocks that come and go, taken for those of a capture, see `resolve_tensor`.
+  if (freed_.empty() || has_reuse_ || tensors_.contains(operation.first)) return std::nullopt;
+  const Tensor& freed = freed_[operation.second % freed_.size()];
+  if (!may_be_current(freed.stream)) return std::nullopt;
+  step.address = freed.address;
+  step.bytes = operation.third == 0 ? freed.bytes : operation.third;
+  step.stream = freed.stream;
   return step;
 }
 
@@ -215,12 +230,15 @@ void World::note(const Operation& operation, const Step& step, std::uint64_t add
   const std::uint64_t number = operation.first;
   switch (operation.kind) {
     case OperationKind::kAllocate:
+    case OperationKind::kAllocateAt:
       current_ = step.stream;
       // What is refused at once meets no frees.
       if (capturing_.empty() && step.bytes > 0 && step.bytes < policy::kTooLarge) {
         has_deferred_ = false;
       }
-      if (address != 0) tensors_[number] = {address, step.bytes, {}, false, !open_.empty()};
+      if (address != 0) {
+        tensors_[number] = {address, step.bytes, {}, false, !open_.empty(), step.stream};
+      }
       break;
     case OperationKind::kRecordStream:
       tensors_[number].used_on.push_back(step.stream);
@@ -235,10 +253,12 @@ void World::note(const Operation& operation, const Step& step, std::uint64_t add
       if (tensors_[number].is_of_pool && !tensors_[number].used_on.empty()) {
         has_pending_of_pool_ = true;
       }
+      if (freed_.size() == kFreedKept) freed_.erase(freed_.begin());
+      freed_.push_back(tensors_[number]);
       tensors_.erase(number);
       break;
     case OperationKind::kDeviceAllocate:
-      if (address != 0) device_memory_[number] = {address, step.bytes, {}, false, false};
+      if (address != 0) device_memory_[number] = {address, step.bytes, {}, false, false, 0};
       break;
     case OperationKind::kDeviceFree:
       device_memory_.erase(number);

@@ -28,6 +28,7 @@ class World {
     std::vector<unsigned> used_on;
     bool is_used_outside = false;  // record_stream outside a capture
     bool is_of_pool = false;       // possibly: a scope was open
+    unsigned stream = 0;           // that asked for it
   };
   struct Pool {
     PoolKey key;
@@ -37,6 +38,7 @@ class World {
   };
 
   [[nodiscard]] std::optional<Step> resolve_tensor(const Operation& operation, Step step) const;
+  [[nodiscard]] std::optional<Step> resolve_address(const Operation& operation, Step step) const;
   [[nodiscard]] bool is_captured(unsigned stream) const;
   [[nodiscard]] bool may_lose_pool() const;
   [[nodiscard]] bool may_be_current(std::uint64_t stream) const;
@@ -49,6 +51,7 @@ class World {
 
   std::uint64_t pools_made_ = 0;
   std::map<std::uint64_t, Tensor> tensors_;
+  std::vector<Tensor> freed_;  // the last ones
   std::map<std::uint64_t, Tensor> device_memory_;
   std::map<std::uint64_t, Pool> pools_;
   std::vector<std::uint64_t> open_;  // pools, in the order in which they were opened

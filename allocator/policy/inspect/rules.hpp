@@ -32,6 +32,8 @@ namespace fragscope::policy {
   RULE(kSkipsExpandable, "4.5", "a plain request passes expandable blocks over")             \
   RULE(kOversizeKept, "4.6", "an oversize block is refused to a smaller request")            \
   RULE(kOversizeWaste, "4.7", "... and to one that would waste too much")                    \
+  RULE(kAtAddress, "4.8", "a request for an address gets it out of the free block around it") \
+  RULE(kGivesFrontBack, "4.9", "... what is in front is handed out, and given back behind")  \
   RULE(kSplitFine, "5.1", "a small or expandable block is split from 512 bytes on")          \
   RULE(kSplitLarge, "5.2", "a large block is split if more than 1 MiB remains")              \
   RULE(kKeptWhole, "5.3", "otherwise the request gets all of it")                            \

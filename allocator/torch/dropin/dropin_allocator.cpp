@@ -154,15 +154,41 @@ void* DropinAllocator::take(DeviceIndex device, size_t size, cudaStream_t stream
       size, std::bit_cast<policy::StreamId>(stream), used_device.stack_for(size), refusal));
   if (pointer == nullptr) [[unlikely]]
     refuse(device, size, refusal);
+  report_hand_out(device, pointer);
+  return pointer;
+}
+
+void DropinAllocator::report_hand_out(DeviceIndex device, void* pointer) {
   if (c10::memoryProfilingEnabled()) [[unlikely]] {
-    const auto block = used_device.find(std::bit_cast<policy::Address>(pointer));
+    const auto block = used(device).find(std::bit_cast<policy::Address>(pointer));
     report_to_profiler(device, pointer, block ? static_cast<std::int64_t>(block->size) : 0);
   }
   if (const c10::impl::PyInterpreter* trace = c10::impl::GPUTrace::get_trace()) [[unlikely]] {
     (*trace)->trace_gpu_memory_allocation(c10::kCUDA, std::bit_cast<std::uintptr_t>(pointer));
   }
-  return pointer;
 }
+
+#if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
+DataPtr DropinAllocator::allocateWithAddress(size_t size, void* address) {
+  if (!is_enabled_.load(std::memory_order_relaxed)) return native().allocateWithAddress(size, address);
+  const auto wanted = std::bit_cast<policy::Address>(address);
+  TORCH_CHECK(wanted % policy::kMinBlockSize == 0,
+              "mallocWithAddress: addr must be aligned to kMinBlockSize (",
+              policy::kMinBlockSize,
+              " bytes), got ",
+              address);
+  const DeviceIndex device = current_device();
+  engine::Device& used_device = used(device);
+  if (settings_.has_changed(size)) take_settings();
+  const ContextScope context(history(device).gather(RecordContext::STATE));
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device).stream();
+  void* pointer = std::bit_cast<void*>(used_device.allocate_at(
+      size, std::bit_cast<policy::StreamId>(stream), wanted, used_device.stack_for(size)));
+  TORCH_CHECK(pointer != nullptr, "Could not allocate CUDA storage at exact address ", address);
+  report_hand_out(device, pointer);
+  return {pointer, pointer, &delete_block, c10::Device(c10::DeviceType::CUDA, device)};
+}
+#endif
 
 // Observers are called without a lock: they may take a snapshot.
 void DropinAllocator::refuse(DeviceIndex device, size_t size, const engine::Refusal& refusal) {

@@ -87,6 +87,7 @@ class DropinAllocator final : public ForwardingAllocator {
       DeviceIndex device, std::shared_ptr<caching::AllocatorState> state) override;
 
 #if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
+  DataPtr allocateWithAddress(size_t size, void* address) override;
   void emptyCache(MempoolId_t pool) override {
     empty_cache(pool);
   }
@@ -168,6 +169,8 @@ class DropinAllocator final : public ForwardingAllocator {
   /// What every deleter comes to. False if it was not handed out here.
   bool give_back(void* pointer);
   static void delete_block(void* pointer);
+  /// To the profiler and the traces of GPU calls, where there are any.
+  void report_hand_out(DeviceIndex device, void* pointer);
   void report_to_profiler(DeviceIndex device, void* pointer, std::int64_t bytes);
   void take_settings();
   void empty_cache(MempoolId_t pool);

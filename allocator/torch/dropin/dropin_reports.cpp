@@ -283,7 +283,7 @@ void DropinAllocator::popCompileContext() {
 
 void DropinAllocator::annotateMemory(const void* pointer, const std::string& text) {
   const auto found = find(pointer);
-  TORCH_CHECK(found, "invalid device pointer: ", pointer);
+  TORCH_CHECK(found, "annotateMemory: no live allocation found at pointer ", pointer);
   found->first.device->locked([&] {
     history(found->first.ordinal)
         .annotate(std::bit_cast<policy::Address>(pointer), found->second, text);

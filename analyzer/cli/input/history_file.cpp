@@ -11,6 +11,7 @@
 #include "trace/file/trace_reader.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <set>
 #include <utility>
@@ -51,10 +52,12 @@ Result<std::int32_t> choose_device(const model::Recording& recording,
                    "the job's work turns it on");
   }
   if (devices.size() > 1) {
+    const std::int32_t last = *devices.rbegin();
+    devices.erase(last);
     return failure(ErrorCode::kUsage,
                    fmt::format("devices {} and {} {}: --device N says which",
-                               *devices.begin(),
-                               *std::next(devices.begin()),
+                               fmt::join(devices, ", "),
+                               last,
                                needs == Needs::kHistory ? "have a history" : "are in the file"));
   }
   return *devices.begin();
@@ -80,8 +83,10 @@ Result<std::unique_ptr<HistoryFile>> HistoryFile::read(ingest::ByteSource source
   const bool is_trace = trace::is_trace(std::as_bytes(file->source_.bytes()));
   const Result<void> read = is_trace ? file->read_trace(path, device, progress)
                                      : file->read_snapshot(device, needs, progress);
-  if (!read) return tl::unexpected<Error>(read.error());
-  return file;
+  if (read) return file;
+  Error error = read.error();
+  if (error.source.empty()) error.source = path;
+  return tl::unexpected<Error>(std::move(error));
 }
 
 Result<void> HistoryFile::read_trace(const std::string& path,

@@ -101,6 +101,21 @@ class TorchAllocator final : public NativeAllocator {
     });
     return address;
   }
+  std::uint64_t allocate_at([[maybe_unused]] std::uint64_t bytes,
+                            [[maybe_unused]] unsigned stream,
+                            std::uint64_t address) override {
+    const bool is_done = attempt([&] {
+#if TORCH_VERSION_MINOR >= 15
+      c10::cuda::setCurrentCUDAStream(stream_of(stream));
+      auto pointer = native::allocateWithAddress(bytes, reinterpret_cast<void*>(address));
+      TORCH_CHECK(pointer.get() == reinterpret_cast<void*>(address), "another address");
+      pointer.release_context();
+#else
+      TORCH_CHECK(false, "2.6 has no requests for an address");
+#endif
+    });
+    return is_done ? address : 0;
+  }
   bool free(std::uint64_t address) override {
     return attempt([&] { native::raw_delete(reinterpret_cast<void*>(address)); });
   }

@@ -113,6 +113,10 @@ class NativeAllocator {
   /// Makes it the thread's current stream; so does an allocation with its own.
   virtual void use_stream(unsigned stream) = 0;
   [[nodiscard]] virtual std::uint64_t allocate(std::uint64_t bytes, unsigned stream) = 0;
+  /// At this address; refused if it is not free.
+  [[nodiscard]] virtual std::uint64_t allocate_at(std::uint64_t bytes,
+                                                  unsigned stream,
+                                                  std::uint64_t address) = 0;
   virtual bool free(std::uint64_t address) = 0;
   virtual bool record_stream(std::uint64_t address, unsigned stream) = 0;
   virtual bool empty_cache() = 0;

@@ -100,6 +100,12 @@ class Generator {
     if (kind < 3 && regime_.has_pools) return add_pool_step();
     if (kind < 7 && regime_.has_captures) return add_capture_step();
     if (kind < 12 && regime_.streams > 1) return add_stream_step();
+    // By address an oversize block is split like any other, of which PyTorch then gives back parts.
+    if (kind == 12 && !options_.is_old && regime_.max_split_mb == 0) {
+      const std::uint64_t slot = dice_.below(regime_.slots);
+      add(OperationKind::kAllocateAt, slot, dice_.below(16), dice_.one_in(4) ? size() : 0);
+      return;
+    }
     // Often the slot is taken, or empty: then the other step of the pair is drawn next time.
     if (dice_.one_in(2)) {
       add(OperationKind::kAllocate,

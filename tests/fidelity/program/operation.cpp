@@ -31,6 +31,7 @@ constexpr auto kForms = std::to_array<Form>({
     {OperationKind::kApplyConf, "apply_conf", 0, true},
     {OperationKind::kResetPeaks, "reset_peaks", 0},
     {OperationKind::kResetAccumulated, "reset_accumulated", 0},
+    {OperationKind::kAllocateAt, "allocate_at", 3},
     {OperationKind::kCreatePool, "create_pool", 2},
     {OperationKind::kBeginPool, "begin_pool", 2},
     {OperationKind::kEndPool, "end_pool", 1},

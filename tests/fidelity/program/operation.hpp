@@ -25,6 +25,7 @@ enum class OperationKind : std::uint8_t {
   kApplyConf,         ///< text
   kResetPeaks,        ///<
   kResetAccumulated,  ///<
+  kAllocateAt,        ///< slot, which of what was freed last, bytes (0: as many as there were)
   kCreatePool,        ///< pool, 1: with an allocator of its own
   kBeginPool,         ///< pool, stream or kAnyStream
   kEndPool,           ///< pool

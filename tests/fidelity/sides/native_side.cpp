@@ -10,6 +10,9 @@ Outcome NativeSide::run(const Step& step) {
   if (step.kind == OperationKind::kAllocate) {
     outcome.address = allocator_.allocate(step.bytes, step.stream);
     is_done = outcome.address != 0 || step.bytes == 0;
+  } else if (step.kind == OperationKind::kAllocateAt) {
+    outcome.address = allocator_.allocate_at(step.bytes, step.stream, step.address);
+    is_done = outcome.address != 0;
   } else if (step.kind >= OperationKind::kSetNeighbour) {
     run_on_device(step, outcome);
   } else if (step.kind >= OperationKind::kCreatePool) {

@@ -6,6 +6,8 @@
 #include "allocator/policy/inspect/snapshot.hpp"
 #include "trace/check.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace fragscope::fidelity {
@@ -43,6 +45,8 @@ Outcome PolicySide::run(const Step& step) {
   Outcome outcome;
   if (step.kind == OperationKind::kAllocate) {
     outcome = allocate(step);
+  } else if (step.kind == OperationKind::kAllocateAt) {
+    outcome = allocate_at(step);
   } else if (step.kind >= OperationKind::kSetNeighbour) {
     run_on_device(step, outcome);
   } else if (step.kind >= OperationKind::kCreatePool) {
@@ -64,6 +68,20 @@ Outcome PolicySide::allocate(const Step& step) {
     outcome.error_type = "OutOfMemoryError";
     outcome.error_text =
         policy::out_of_memory_message(policy_.failure(), policy_.options(), 0, processes());
+  }
+  return outcome;
+}
+
+Outcome PolicySide::allocate_at(const Step& step) {
+  streams_.use(handle(step.stream));
+  const policy::Block* block = policy_.allocate_at(step.bytes, handle(step.stream), step.address);
+  Outcome outcome;
+  if (block != nullptr) {
+    outcome.address = block->address;
+  } else {
+    outcome.error_type = "RuntimeError";
+    outcome.error_text =
+        fmt::format("Could not allocate CUDA storage at exact address {:#x}", step.address);
   }
   return outcome;
 }

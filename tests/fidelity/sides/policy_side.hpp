@@ -59,7 +59,8 @@ class PolicySide final : public Side {
   void run_on_device(const Step& step, Outcome& outcome);
   [[nodiscard]] std::vector<policy::ProcessMemory> processes() const;
   [[nodiscard]] Outcome apply_conf(const std::string& text);
-  [[nodiscard]] Outcome allocate(const Step& step);
+  Outcome allocate(const Step& step);
+  Outcome allocate_at(const Step& step);
   [[nodiscard]] std::uint64_t handle(unsigned stream) const { return facts_.streams.at(stream); }
 
   DeviceFacts facts_;

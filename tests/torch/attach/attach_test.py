@@ -152,6 +152,13 @@ class Attach(unittest.TestCase):
         # What is handed out there is no answer to a request, and a trace does not tell them apart.
         self.assert_trace_agrees(self.assert_same("checkpoint"), peaks=False, replays=False)
 
+    @unittest.skipIf(support.version() < (2, 15), "2.15 brought requests for an address")
+    def test_requests_for_an_address(self):
+        said = self.assert_same("addresses")
+        self.assertEqual([len(refusals) for refusals in said["refusals"]], [3, 4])
+        # The rules would have put them elsewhere, and a trace does not say that they were not asked.
+        self.assert_trace_agrees(said, replays=False)
+
     def test_uncached_allocations_keep_their_deleter(self):
         self.assert_trace_agrees(self.assert_same("uncached"))
 

@@ -129,6 +129,35 @@ def run_checkpoint():
     say(size=size, kept=kept.data_ptr())
 
 
+def run_addresses():
+    """Storages that come back where they were, each in the middle of free memory; and three that cannot."""
+    pool, rests = torch.cuda.MemPool(), []
+    for scope in (torch.cuda.use_mem_pool(pool), torch.cuda.stream(torch.cuda.Stream())):
+        with scope:
+            kept = support.allocate(64 * 1024)
+            pairs = [(support.allocate(3729), support.allocate(size)) for size in (4017, 700_000, 5 * MIB, 30 * MIB)]
+            storages = [tensor.untyped_storage() for _, tensor in pairs]
+            places = [(storage.nbytes(), storage.data_ptr()) for storage in storages]
+            for storage in storages + [front.untyped_storage() for front, _ in pairs]:
+                storage.resize_(0)
+            for storage, place in zip(storages, places, strict=True):
+                storage._resize_with_addr_(*place)
+            refusals = []
+            front = pairs[0][0].untyped_storage()
+            for address in (kept.data_ptr(), kept.data_ptr() + 1, kept.data_ptr() + (1 << 40)):
+                try:
+                    front._resize_with_addr_(3729, address)
+                except RuntimeError as error:
+                    refusals.append(str(error).splitlines()[0])
+            rests.append((kept, pairs, refusals))
+    try:
+        torch._C._cuda_annotateMemory(1 << 20, "nothing")
+    except RuntimeError as error:
+        refusals.append(str(error).splitlines()[0])
+    say(addresses=[[tensor.data_ptr() for _, tensor in pairs] for _, pairs, _ in rests],
+        refusals=[refusals for _, _, refusals in rests])
+
+
 def run_uncached():
     torch.empty(1, device="cuda")
     torch.cuda.caching_allocator_enable(False)
