@@ -227,7 +227,8 @@ void NativeDevice::schedule_keyframe(std::uint64_t after) {
 
 void NativeDevice::write_keyframe(const std::vector<NativeBlock>& blocks) {
   const std::uint64_t capacity = recorder_->capacity();
-  const std::uint64_t distance = recorder_->written() - mark_;
+  if (!mark_) return;  // nothing says where the blocks belong
+  const std::uint64_t distance = recorder_->written() - *mark_;
   // What happened since the snapshot must still be there with the keyframe's end.
   if (blocks.size() > capacity / 8 * 3 || distance > capacity / 2) {
     recorder_->count_refused_keyframe();
@@ -241,7 +242,7 @@ void NativeDevice::write_keyframe(const std::vector<NativeBlock>& blocks) {
   const std::uint64_t count = blocks.size();
   const std::uint64_t eighth = capacity / 8;
   schedule_keyframe(std::max(capacity / 4, std::min(8 * count, capacity - eighth - 2 * count)));
-  keyframe_deadline_ = mark_ + capacity - eighth;
+  keyframe_deadline_ = *mark_ + capacity - eighth;
   blocks_ = count;
 }
 

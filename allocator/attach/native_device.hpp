@@ -114,7 +114,7 @@ class NativeDevice final : public engine::Attachment {
   std::uint64_t next_keyframe_ = 0;
   std::uint64_t keyframe_deadline_ = 0;  // in records and blocks
   std::uint64_t blocks_ = 0;             // about how many there are
-  std::uint64_t mark_ = 0;               // the record of the last keyframe's snapshot
+  std::optional<std::uint64_t> mark_;    // the record of the last keyframe's snapshot
   std::uint64_t keyframes_ = 0;
   std::uint64_t returned_bytes_ = 0;  // to the driver, since the last request or free
   std::uint64_t returned_count_ = 0;  // of segments or page ranges

@@ -113,7 +113,6 @@ std::size_t CallStacks::walk_native(std::span<Place> places) {
   const int found = ::backtrace(addresses.data(), static_cast<int>(addresses.size()));
   const auto used = static_cast<std::size_t>(std::max(found, 0));
   std::size_t count = 0;
-  const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < used && count < places.size(); ++i) {
     const Place place{nullptr, std::bit_cast<std::uintptr_t>(addresses[i]) - 1};
     const Frame* frame = frame_of(nullptr, place);
@@ -149,11 +148,9 @@ const CallStack* CallStacks::find(const PythonApi* api, std::span<const Place> p
     hash = mix(hash, std::bit_cast<std::uintptr_t>(place.code));
     hash = mix(hash, place.offset);
   }
-  const std::lock_guard lock(mutex_);
-  if (const auto known = stacks_.find(hash); known != stacks_.end()) {
-    for (const auto& candidate : known->second) {
-      if (std::ranges::equal(candidate->places, places)) return &candidate->stack;
-    }
+  {
+    const std::lock_guard lock(mutex_);
+    if (const CallStack* known = known_stack(hash, places)) return known;
   }
   auto added = std::make_unique<Known>();
   for (const Place& place : places) {
@@ -162,26 +159,47 @@ const CallStack* CallStacks::find(const PythonApi* api, std::span<const Place> p
     added->places.push_back(place);
     added->stack.frames.push_back(frame);
   }
+  const std::lock_guard lock(mutex_);
+  if (const CallStack* known = known_stack(hash, places)) return known;  // by now
   if (stacks_.size() >= kMostPlaces) return nullptr;
   return &stacks_[hash].emplace_back(std::move(added))->stack;
 }
 
-// An address stands for a code object only as long as somebody holds it, so a reference is kept.
-const Frame* CallStacks::frame_of(const PythonApi* api, const Place& place) {
-  if (const auto known = frames_.find(place); known != frames_.end()) return known->second.get();
-  if (frames_.size() >= kMostPlaces) return nullptr;
-  auto frame = std::make_unique<Frame>();
-  if (place.code == nullptr) {
-    *frame = native_frame(place.offset);
-  } else {
-    frame->function = text_of(*api, place.code, "co_qualname");
-    if (frame->function == "?") frame->function = text_of(*api, place.code, "co_name");
-    frame->file = text_of(*api, place.code, "co_filename");
-    const int line = api->code_line(place.code, static_cast<int>(place.offset));
-    frame->line = static_cast<std::uint32_t>(std::max(line, 0));
-    api->increment(place.code);
+const CallStack* CallStacks::known_stack(std::uint64_t hash, std::span<const Place> places) const {
+  const auto same_hash = stacks_.find(hash);
+  if (same_hash == stacks_.end()) return nullptr;
+  for (const auto& candidate : same_hash->second) {
+    if (std::ranges::equal(candidate->places, places)) return &candidate->stack;
   }
-  return frames_.emplace(place, std::move(frame)).first->second.get();
+  return nullptr;
+}
+
+// Python's names are taken without the lock: to take one may run the program's own code (a garbage
+// collection, a finalizer), which may allocate and come here again, or let another thread do so.
+const Frame* CallStacks::frame_of(const PythonApi* api, const Place& place) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = frames_.find(place); known != frames_.end()) return known->second.get();
+  }
+  Frame frame = place.code == nullptr ? native_frame(place.offset) : python_frame(*api, place);
+  const std::lock_guard lock(mutex_);
+  if (frames_.size() >= kMostPlaces) return nullptr;
+  const auto [added, is_new] = frames_.try_emplace(place);
+  if (!is_new) return added->second.get();  // by now
+  // An address stands for a code object only as long as somebody holds it.
+  if (place.code != nullptr) api->increment(place.code);
+  added->second = std::make_unique<Frame>(std::move(frame));
+  return added->second.get();
+}
+
+Frame CallStacks::python_frame(const PythonApi& api, const Place& place) {
+  Frame frame;
+  frame.function = text_of(api, place.code, "co_qualname");
+  if (frame.function == "?") frame.function = text_of(api, place.code, "co_name");
+  frame.file = text_of(api, place.code, "co_filename");
+  const int line = api.code_line(place.code, static_cast<int>(place.offset));
+  frame.line = static_cast<std::uint32_t>(std::max(line, 0));
+  return frame;
 }
 
 }  // namespace fragscope::stacks

@@ -78,7 +78,10 @@ class CallStacks {
   [[nodiscard]] std::size_t walk_native(std::span<Place> places);
   [[nodiscard]] static std::size_t walk_python(const PythonApi& api, std::span<Place> places);
   [[nodiscard]] const CallStack* find(const PythonApi* api, std::span<const Place> places);
+  [[nodiscard]] const CallStack* known_stack(std::uint64_t hash,
+                                             std::span<const Place> places) const;
   [[nodiscard]] const Frame* frame_of(const PythonApi* api, const Place& place);
+  [[nodiscard]] static Frame python_frame(const PythonApi& api, const Place& place);
 
   std::mutex mutex_;
   absl::flat_hash_map<Place, std::unique_ptr<Frame>> frames_;

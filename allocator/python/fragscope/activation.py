@@ -160,6 +160,25 @@ def _with_our_tokens_hidden(original):
         os.environ.update(whole)
 
 
+def _follow_environment(torch):
+    """A job may set the variable behind its import of PyTorch, up to its first use of CUDA, where PyTorch
+    would have read it. What is set then is set; an option that is gone by then stays as it was."""
+    # Before 2.10 the allocator knows the first variable only.
+    def read():
+        variables = settings.VARIABLES if _version(torch) >= (2, 10) else settings.VARIABLES[:1]
+        return settings.rest({name: os.environ[name] for name in variables if name in os.environ})
+
+    parsed = read()
+
+    def take(original):
+        now = read()
+        if now != parsed:
+            _parse_settings(torch, now)
+        return original()
+
+    _at_start_of_cuda(torch, take)
+
+
 def _activate(torch, request):
     if torch.version.cuda is None:
         if torch.version.hip is not None:
@@ -219,6 +238,7 @@ def _install(torch, request):
             # Not ours to say: PyTorch finds the same again, and raises it with its own type and words.
             _at_start_of_cuda(torch, _with_our_tokens_hidden)
             return
+        _follow_environment(torch)
     _configure(torch, request)
     reason = part.fragscope_torch_install(os.fsencode(engine.path()), request.way.encode())
     if reason is not None:

@@ -38,7 +38,8 @@ def watch_torch():
 
 
 class _TorchFinder:
-    """Finds nothing itself; puts `activation` around PyTorch's own loader, once."""
+    """Finds nothing itself; puts `activation` around PyTorch's own loader, until that has run. To ask where PyTorch
+    is, as libraries do, is no import yet."""
 
     @staticmethod
     def invalidate_caches():
@@ -47,8 +48,7 @@ class _TorchFinder:
     def find_spec(self, name, path=None, target=None):
         if name != "torch":
             return None
-        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
-        for finder in list(sys.meta_path):
+        for finder in [finder for finder in sys.meta_path if finder is not self]:
             find_spec = getattr(finder, "find_spec", None)
             spec = find_spec(name, path, target) if find_spec else None
             if spec is not None:
@@ -65,6 +65,7 @@ def _surround(loader):
 
     def exec_module(module):
         del loader.exec_module
+        sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _TorchFinder)]
         from . import activation
 
         activation.before_torch()

@@ -149,6 +149,11 @@ def effective(environ):
     return next(((name, environ[name]) for name in VARIABLES if name in environ), ("", ""))
 
 
+def rest(environ):
+    """The settings that PyTorch takes, without ours."""
+    return without_ours(effective(environ)[1])
+
+
 def overlooked(environ):
     """A variable with a backend of ours that does not count, since another one is set; or None."""
     counts = effective(environ)[0]

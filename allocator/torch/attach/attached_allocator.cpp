@@ -33,8 +33,30 @@ struct CallUnderWay {
   const void* stack = nullptr;
   int failed_device = -1;
   bool takes_keyframe = false;
+  int snapshot_device = -1;  // whose snapshot is next; -1: none is taken
 };
 thread_local CallUnderWay call_under_way;
+
+/// PyTorch tells of every device's snapshot as if it were of device 0. Within one call they come in
+/// the order of devices, of all that there are.
+class SnapshotScope {
+ public:
+  SnapshotScope()
+      : outer_(std::exchange(call_under_way.snapshot_device, 0)) {}
+  SnapshotScope(const SnapshotScope&) = delete;
+  SnapshotScope& operator=(const SnapshotScope&) = delete;
+  ~SnapshotScope() { call_under_way.snapshot_device = outer_; }
+
+ private:
+  int outer_;
+};
+
+/// The device that the event is of; -1: not known.
+int device_of(const TraceEntry& entry) {
+  if (entry.action_ != TraceEntry::SNAPSHOT) return entry.device_;
+  int& next = call_under_way.snapshot_device;
+  return next < 0 ? -1 : next++;
+}
 
 /// The numbers of actions, and whether we record them.
 bool is_recorded(TraceEntry::Action action, NativeAction& into) {
@@ -103,6 +125,7 @@ class AttachedAllocator final : public ForwardingAllocator {
     };
     // Each device's snapshot is an event, and changes nothing.
     if (std::any_of(recorded_.begin(), recorded_.end(), is_behind)) {
+      const SnapshotScope scope;
       static_cast<void>(blocks_of(native()));
     }
   }
@@ -149,6 +172,10 @@ class AttachedAllocator final : public ForwardingAllocator {
       DeviceIndex device, std::shared_ptr<caching::AllocatorState> state) override;
 
 #if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
+  SnapshotInfo snapshot(MempoolId_t pool, bool with_traces) override {
+    const SnapshotScope scope;
+    return native().snapshot(pool, with_traces);
+  }
   using ForwardingAllocator::emptyCache;
   void emptyCache(MempoolId_t pool) override {
     native().emptyCache(pool);
@@ -167,6 +194,10 @@ class AttachedAllocator final : public ForwardingAllocator {
     if (Attachment* recorded = of(device)) recorded->capturing(false);
   }
 #else
+  SnapshotInfo snapshot() override {
+    const SnapshotScope scope;
+    return native().snapshot();
+  }
   void emptyCache() override {
     native().emptyCache();
     tell_release(pool_to_empty());
@@ -232,7 +263,8 @@ void AttachedAllocator::begin_in_the_middle(int device_count) {
 // Under PyTorch's lock of the device, on whatever thread: takes no lock but that of what is told
 // meanwhile, and nothing leaves it.
 void AttachedAllocator::hear(const TraceEntry& entry) noexcept {
-  Attachment* recorded = of(entry.device_);
+  const int device = device_of(entry);
+  Attachment* recorded = of(device);
   NativeEvent event;
   if (recorded == nullptr || !is_recorded(entry.action_, event.action)) return;
   event.address = entry.addr_;
@@ -260,7 +292,7 @@ void AttachedAllocator::hear(const TraceEntry& entry) noexcept {
   if (event.action == NativeAction::kSnapshot) {
     event.is_keyframe = call_under_way.takes_keyframe;
   }
-  if (event.action == NativeAction::kOutOfMemory) call_under_way.failed_device = entry.device_;
+  if (event.action == NativeAction::kOutOfMemory) call_under_way.failed_device = device;
   if (recorded->on_event(event)) is_keyframe_due_.store(true, std::memory_order_relaxed);
 }
 
@@ -300,6 +332,7 @@ void AttachedAllocator::take_keyframe() noexcept {
   if (!lock.owns_lock()) return;
   is_keyframe_due_.store(false, std::memory_order_relaxed);
   try {
+    const SnapshotScope scope;
     call_under_way.takes_keyframe = true;
     const SnapshotInfo snapshot = blocks_of(native());
     call_under_way.takes_keyframe = false;

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 
 #include <bit>
+#include <cstdlib>
 
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/cuda/CUDAException.h>
@@ -27,6 +28,11 @@ DeviceIndex current_device() {
 
 /// Memory that PyTorch's other parts keep for later, such as tensors that were shared with another
 /// process; true if some came back.
+/// As PyTorch has it: whatever the variable's value is.
+bool is_caching_forbidden() {
+  return std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr;
+}
+
 bool run_free_memory_callbacks() {
   bool is_freed = false;
   for (const auto& name : c10::FreeCudaMemoryCallbacksRegistry()->Keys())
@@ -65,6 +71,11 @@ void DropinAllocator::init(int device_count) {
   device_count_ = std::max<int>(device_count_, std::min(device_count, kMostDevices));
 }
 
+DropinAllocator::DropinAllocator(CUDAAllocator& native, engine::Engine& engine)
+    : ForwardingAllocator(native)
+    , engine_(engine)
+    , is_caching_(!is_caching_forbidden()) {}
+
 void DropinAllocator::check(DeviceIndex device) const {
   TORCH_CHECK(0 <= device && device < device_count_,
               "Invalid device argument ",
@@ -93,6 +104,9 @@ engine::Device& DropinAllocator::open(DeviceIndex device) {
               " cannot be used: ",
               std::string(engine_.reason()));
   opened->set_settings(settings_.take());
+  if (const auto& early = early_fractions_[static_cast<std::size_t>(device)]) {
+    opened->set_memory_fraction(*early);
+  }
   opened->set_reclaim(run_free_memory_callbacks);
   if (history(device).is_needed()) opened->listen(&history(device));
   only_device_ = ++open_count_ == 1 ? device : -1;
@@ -121,7 +135,7 @@ void DropinAllocator::take_settings() {
 // --- Handing out. --------------------------------------------------------------------------------
 
 DataPtr DropinAllocator::allocate(size_t size) {
-  if (!is_enabled_.load(std::memory_order_relaxed)) [[unlikely]]
+  if (!is_caching_.load(std::memory_order_relaxed)) [[unlikely]]
     return native().allocate(size);
   const DeviceIndex device = current_device();
   void* pointer = nullptr;
@@ -130,7 +144,7 @@ DataPtr DropinAllocator::allocate(size_t size) {
 }
 
 void* DropinAllocator::raw_alloc(size_t size) {
-  if (!is_enabled_.load(std::memory_order_relaxed)) [[unlikely]]
+  if (!is_caching_.load(std::memory_order_relaxed)) [[unlikely]]
     return native().raw_alloc(size);
   if (size == 0) return nullptr;
   const DeviceIndex device = current_device();
@@ -138,7 +152,7 @@ void* DropinAllocator::raw_alloc(size_t size) {
 }
 
 void* DropinAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
-  if (!is_enabled_.load(std::memory_order_relaxed)) [[unlikely]] {
+  if (!is_caching_.load(std::memory_order_relaxed)) [[unlikely]] {
     return native().raw_alloc_with_stream(size, stream);
   }
   return size == 0 ? nullptr : take(current_device(), size, stream);
@@ -170,7 +184,7 @@ void DropinAllocator::report_hand_out(DeviceIndex device, void* pointer) {
 
 #if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
 DataPtr DropinAllocator::allocateWithAddress(size_t size, void* address) {
-  if (!is_enabled_.load(std::memory_order_relaxed)) return native().allocateWithAddress(size, address);
+  if (!is_caching_.load(std::memory_order_relaxed)) return native().allocateWithAddress(size, address);
   const auto wanted = std::bit_cast<policy::Address>(address);
   TORCH_CHECK(wanted % policy::kMinBlockSize == 0,
               "mallocWithAddress: addr must be aligned to kMinBlockSize (",
@@ -276,13 +290,13 @@ bool DropinAllocator::give_back(void* pointer) {
 }
 
 c10::DeleterFnPtr DropinAllocator::raw_deleter() const {
-  return is_enabled_ ? &delete_block : native().raw_deleter();
+  return is_caching_ ? &delete_block : native().raw_deleter();
 }
 
 void DropinAllocator::raw_delete(void* pointer) {
   if (give_back(pointer)) return;
   // What was handed out while caching is off is the driver's.
-  TORCH_CHECK(!is_enabled_, "invalid device pointer: ", pointer);
+  TORCH_CHECK(!is_caching_, "invalid device pointer: ", pointer);
   native().raw_delete(pointer);
 }
 
@@ -301,20 +315,32 @@ void DropinAllocator::recordStream(const DataPtr& data, CUDAStream stream) {
 
 void DropinAllocator::enable(bool value) {
   is_enabled_ = value;
+  is_caching_ = value && !is_caching_forbidden();
   native().enable(value);
 }
 
 // --- The state of a device. ----------------------------------------------------------------------
 
+// To open a device makes a context on it, which takes memory there: neither to ask nor to set a
+// limit is reason enough.
 double DropinAllocator::getMemoryFraction(DeviceIndex device) {
-  return used(device).memory_fraction();
+  check(device);
+  if (engine::Device* open = opened(device)) return open->memory_fraction();
+  const std::lock_guard lock(mutex_);
+  const auto& early = early_fractions_[static_cast<std::size_t>(device)];
+  return early ? *early : settings_.take().per_process_memory_fraction;
 }
 
 void DropinAllocator::setMemoryFraction(double fraction, DeviceIndex device) {
   TORCH_CHECK(
       0 <= fraction && fraction <= 1, "invalid fraction:", fraction, ". Please set within [0, 1].");
-  C10_CUDA_CHECK(c10::cuda::SetDevice(device));
-  used(device).set_memory_fraction(fraction);
+  check(device);
+  const std::lock_guard lock(mutex_);
+  if (engine::Device* open = opened(device)) {
+    open->set_memory_fraction(fraction);
+  } else {
+    early_fractions_[static_cast<std::size_t>(device)] = fraction;
+  }
 }
 
 void DropinAllocator::cacheInfo(DeviceIndex device, size_t* largest) {

@@ -29,9 +29,7 @@ class DropinAllocator final : public ForwardingAllocator {
  public:
   static constexpr int kMostDevices = 64;
 
-  DropinAllocator(CUDAAllocator& native, engine::Engine& engine)
-      : ForwardingAllocator(native)
-      , engine_(engine) {}
+  DropinAllocator(CUDAAllocator& native, engine::Engine& engine);
 
   // Handing out and taking back.
   DataPtr allocate(size_t size) override;
@@ -187,8 +185,10 @@ class DropinAllocator final : public ForwardingAllocator {
   std::array<std::atomic<std::int64_t>, kMostDevices> early_syncs_{};
   std::atomic<int> device_count_ = 0;
   std::atomic<int> only_device_ = -1;  ///< That is open; -1: none or several are.
-  std::atomic<bool> is_enabled_ = true;
-  std::mutex mutex_;  // of what follows, and of opening a device
+  std::atomic<bool> is_enabled_ = true;  ///< caching_allocator_enable
+  std::atomic<bool> is_caching_;         ///< Enabled, and not forbidden by the environment.
+  std::mutex mutex_;                     // of what follows, and of opening a device
+  std::array<std::optional<double>, kMostDevices> early_fractions_;  ///< Of devices not in use yet.
   int open_count_ = 0;
   std::vector<caching::OutOfMemoryObserver> out_of_memory_observers_;
 #if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR

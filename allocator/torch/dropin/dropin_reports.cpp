@@ -117,13 +117,13 @@ c10::CachingDeviceAllocator::DeviceStats DropinAllocator::getDeviceStats(DeviceI
 
 void DropinAllocator::resetAccumulatedStats(DeviceIndex device) {
   check(device);
-  used(device).reset_accumulated();
+  if (engine::Device* open = opened(device)) open->reset_accumulated();
   early_syncs_[static_cast<std::size_t>(device)] = 0;
 }
 
 void DropinAllocator::resetPeakStats(DeviceIndex device) {
   check(device);
-  used(device).reset_peaks();
+  if (engine::Device* open = opened(device)) open->reset_peaks();
 }
 
 // --- Snapshots. ----------------------------------------------------------------------------------
