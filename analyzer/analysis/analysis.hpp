@@ -105,7 +105,7 @@ struct Analysis {
   std::vector<DeviceReport> devices;
   std::vector<Failure> failures;
   model::UnjudgedFailures unjudged_failures;  ///< Beside those.
-  std::vector<whatif::Proof> proofs;  ///< By device, of those with a history.
+  std::vector<whatif::Proof> proofs;          ///< By device, of those with a history.
 
   /// What running the history again showed of its device; null: it has none.
   [[nodiscard]] const whatif::Proof* proof_of(std::int32_t device) const;

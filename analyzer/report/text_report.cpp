@@ -535,8 +535,7 @@ class TextWriter {
   }
 
   void write_no_failure(const std::string& path) {
-    out_ += fmt::format(
-        "{}: {}", printable(path), no_failure(analysis_.unjudged_failures, paint_));
+    out_ += fmt::format("{}: {}", printable(path), no_failure(analysis_.unjudged_failures, paint_));
     if (analysis_.devices.empty()) {
       out_ += ": the recording has no segments and no events\n";
       return;

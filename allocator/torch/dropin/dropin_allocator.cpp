@@ -184,7 +184,8 @@ void DropinAllocator::report_hand_out(DeviceIndex device, void* pointer) {
 
 #if FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
 DataPtr DropinAllocator::allocateWithAddress(size_t size, void* address) {
-  if (!is_caching_.load(std::memory_order_relaxed)) return native().allocateWithAddress(size, address);
+  if (!is_caching_.load(std::memory_order_relaxed))
+    return native().allocateWithAddress(size, address);
   const auto wanted = std::bit_cast<policy::Address>(address);
   TORCH_CHECK(wanted % policy::kMinBlockSize == 0,
               "mallocWithAddress: addr must be aligned to kMinBlockSize (",

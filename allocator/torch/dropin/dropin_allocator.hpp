@@ -184,7 +184,7 @@ class DropinAllocator final : public ForwardingAllocator {
   /// would cost a context.
   std::array<std::atomic<std::int64_t>, kMostDevices> early_syncs_{};
   std::atomic<int> device_count_ = 0;
-  std::atomic<int> only_device_ = -1;  ///< That is open; -1: none or several are.
+  std::atomic<int> only_device_ = -1;    ///< That is open; -1: none or several are.
   std::atomic<bool> is_enabled_ = true;  ///< caching_allocator_enable
   std::atomic<bool> is_caching_;         ///< Enabled, and not forbidden by the environment.
   std::mutex mutex_;                     // of what follows, and of opening a device

@@ -223,7 +223,10 @@ void add_replay_command(CLI::App& app, std::function<int()>& run) {
                    "expandable_segments:True; may be given several times")
       ->allow_extra_args(false);
   command->add_option("--memory", arguments->memory, "SIZE of the device's memory");
-  command->add_option("--limit", arguments->limit, "What this process may hold: a SIZE, or a fraction of the device such as 0.5");
+  command->add_option(
+      "--limit",
+      arguments->limit,
+      "What this process may hold: a SIZE, or a fraction of the device such as 0.5");
   command
       ->add_option("--outside",
                    arguments->outside,

@@ -125,9 +125,10 @@ class PickleMachine {
     const bool is_pickle = *at_ == static_cast<std::uint8_t>(Opcode::kProto);
     if (is_pickle && left() == 1) return fail_truncated();
     if (!is_pickle || at_[1] < 2 || at_[1] > 5) {
-      return fail(ErrorCode::kForeign,
-                  "expected a pickle of protocol 2 to 5, as PyTorch writes snapshots (of a log: see "
-                  "explain)");
+      return fail(
+          ErrorCode::kForeign,
+          "expected a pickle of protocol 2 to 5, as PyTorch writes snapshots (of a log: see "
+          "explain)");
     }
     at_ += 2;
     return true;

@@ -38,7 +38,8 @@ void TraceHistory::add_trust_in_heap(const AddSignal& add_if) const {
          plural(reader_->first_record(),
                 "record before the first one is",
                 "records before the first one are") +
-             " overwritten; the heap is known from record " + std::to_string(starts_.front().known_from) +
+             " overwritten; the heap is known from record " +
+             std::to_string(starts_.front().known_from) +
              " on, and a higher peak before it would not be seen");
   add_if(counts_.lost > 0,
          "lost-records",
@@ -119,7 +120,8 @@ void TraceHistory::add_trust_in_names(const AddSignal& add_if) const {
           " skipped");
   add_if(counts_.settings > 1,
          "settings-changed",
-         "the options were given " + std::to_string(counts_.settings) + " times; the last ones are used");
+         "the options were given " + std::to_string(counts_.settings) +
+             " times; the last ones are used");
 }
 
 }  // namespace fragscope::model

@@ -169,13 +169,12 @@ class TextWriter {
         });
       }
       if (group->stays.empty()) continue;
-      out_ +=
-          title(paint_,
-                "STAYS",
-                fmt::format("behind {}: more live {} than {}, by stack",
-                            name_of(*group),
-                            shown_behind(span.end.event),
-                            shown_behind(span.begin.event)));
+      out_ += title(paint_,
+                    "STAYS",
+                    fmt::format("behind {}: more live {} than {}, by stack",
+                                name_of(*group),
+                                shown_behind(span.end.event),
+                                shown_behind(span.begin.event)));
       write_changes(group->stays, [](const StackChange& change) {
         return change.end_bytes - change.begin_bytes;
       });

@@ -136,12 +136,18 @@ class TorchAllocator final : public NativeAllocator {
   bool set_fraction(double fraction) override {
     return attempt([&] { native::setMemoryFraction(fraction, kDevice); });
   }
-  double fraction() override { return native::get()->getMemoryFraction(kDevice); }
+  double fraction() override {
+    return native::get()->getMemoryFraction(kDevice);
+  }
   bool apply_conf(const char* text) override {
     return attempt([&] { native::setAllocatorSettings(text); });
   }
-  void reset_peaks() override { native::resetPeakStats(kDevice); }
-  void reset_accumulated() override { native::resetAccumulatedStats(kDevice); }
+  void reset_peaks() override {
+    native::resetPeakStats(kDevice);
+  }
+  void reset_accumulated() override {
+    native::resetAccumulatedStats(kDevice);
+  }
 
   bool create_pool(PoolKey pool, PoolSource source) override {
     return attempt([&] {

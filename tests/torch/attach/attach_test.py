@@ -140,6 +140,15 @@ class Attach(unittest.TestCase):
         for device in (0, 1):
             self.assert_trace_agrees(said, device)
 
+    def test_devices_that_are_not_in_use(self):
+        said = self.assert_same("unused_devices")
+        self.assertEqual((said["current"], said["contexts"][:2]), (0, [True, False]))
+
+    def test_caching_forbidden_by_the_environment(self):
+        with mock.patch.dict(os.environ, PYTORCH_NO_CUDA_MEMORY_CACHING="1"):
+            said = self.assert_same("training")
+        self.assertEqual(said["segments"], [])
+
     def test_pools_and_graphs(self):
         report = self.assert_trace_agrees(self.assert_same("pools"))
         pools = {tuple(home["pool"]) for home in report["devices"][0]["end"]["homes"]}
@@ -187,9 +196,11 @@ class Attach(unittest.TestCase):
                                  signals={"history-cut"})
 
     def test_a_ring_that_came_round(self):
-        report = self.assert_trace_agrees(self.run_program("long", self.way), peaks=False,
-                                          signals={"history-cut"})
-        self.assertIn("history-cut", {each["signal"] for each in report["trust"]})
+        for device in (0, 1):
+            with self.subTest(device=device):
+                report = self.assert_trace_agrees(self.run_program("long", self.way, device), device, peaks=False,
+                                                  signals={"history-cut"})
+                self.assertIn("history-cut", {each["signal"] for each in report["trust"]})
 
     def test_a_running_process(self):
         self.assert_trace_agrees(self.run_program("mixture", "middle", 2), peaks=False)
@@ -292,6 +303,10 @@ class Attach(unittest.TestCase):
                 self.assertIn("asks_for_memory", [frame["name"] for frame in holder["frames"]])
                 self.assertIn("asks_for_memory", fragscope("dump", "--stacks", ring["path"]))
                 os.unlink(ring["path"])
+
+    def test_requests_while_names_of_code_are_taken(self):
+        said = self.run_program("collections", self.way, "python")
+        self.assertGreater(said["held"], 100)
 
     def test_a_segments_stack_is_of_its_first_request_until_it_is_cut(self):
         stacks = self.assert_same("split")["stacks"]

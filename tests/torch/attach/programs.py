@@ -3,6 +3,7 @@
 with what PyTorch says in the end, and then kills itself, so that the trace ends there, too."""
 
 import ctypes
+import faulthandler
 import gc
 import json
 import os
@@ -82,6 +83,22 @@ def run_devices():
     held = [mixture(seed, 400, f"cuda:{seed}") for seed in (0, 1)]
     held.append(held[0][0][0].to("cuda:1"))
     say(addresses=[each[1] for each in held[:2]])
+
+
+def run_unused_devices():
+    """Questions about devices that are not in use, and a limit for one of them."""
+    kept = support.allocate(MIB)
+    devices = range(torch.cuda.device_count())
+    for device in devices:
+        torch.cuda.reset_peak_memory_stats(device)
+        torch.cuda.reset_accumulated_memory_stats(device)
+    torch.cuda.set_per_process_memory_fraction(0.25, 1)
+    facts = {"current": torch.cuda.current_device(), "kept": kept.data_ptr()}
+    facts["fractions"] = [torch.cuda.get_per_process_memory_fraction(device) for device in devices]
+    facts["contexts"] = [torch._C._cuda_hasPrimaryContext(device) for device in devices]
+    torch.cuda.set_device(1)
+    facts["failure"] = failing(10 << 30).splitlines()[0]
+    say(**facts)
 
 
 def run_pools():
@@ -233,8 +250,9 @@ def run_threads():
     say()
 
 
-def run_long():
+def run_long(device="0"):
     """Until the ring came round; keyframes on the way."""
+    torch.cuda.set_device(int(device))
     kept = [support.allocate(100) for _ in range(200)]
     for step in range(150_000):
         support.allocate(1 + step % 100_000)
@@ -335,6 +353,27 @@ def run_stacks():
     say(message=failing(1 << 45), size=kept.untyped_storage().nbytes())
 
 
+def run_collections():
+    """Garbage collections while names of code are taken, which ask for memory themselves."""
+    faulthandler.dump_traceback_later(60, exit=True)
+    torch.cuda.init()
+    code = compile("def f(take):\n    return take(100)\n", "f", "exec")
+    held, kept, functions = [], [], []
+    for number in range(1000):
+        names = {}
+        exec(code, names)
+        # As os.fsdecode gives for a path that is no UTF-8: to take it raises, and may start a collection.
+        names["f"].__code__ = names["f"].__code__.replace(co_filename=f"bad\udc80{number}.py")
+        functions.append(names["f"])
+    gc.callbacks.append(lambda phase, _: held.append(support.allocate(1)) if phase == "stop" else None)
+    gc.set_threshold(5, 10, 10)
+    for number, function in enumerate(functions):
+        kept += [[] for _ in range(number % 7)]
+        function(support.allocate)
+    gc.callbacks.clear()
+    say(held=len(held))
+
+
 def run_split():
     """Whose stacks the snapshot shows of segments, while they are whole, cut, and whole again."""
     torch.cuda.memory._record_memory_history(max_entries=1000, stacks="python")
@@ -429,7 +468,7 @@ def run_late():
 
 def main():
     name, way, *arguments = sys.argv[1:]
-    if name == "stacks":
+    if name in ("stacks", "collections"):
         wrong = ctypes.CDLL(os.environ["FRAGSCOPE_ALLOC"]).fragscope_configure(b"stacks", arguments.pop().encode())
         assert not wrong
     if way in ("attach", "dropin"):

@@ -141,6 +141,23 @@ class SwitchedOn(LoadingTest):
         self.check_recorded(self.job(**{CUDA: "backend:fragscope_attach", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}),
                             "backend:fragscope_attach")
 
+    def test_to_ask_where_pytorch_is_imports_nothing(self):
+        ask = "import importlib.util; assert importlib.util.find_spec('torch')\n"
+        done = self.output_of("-c", ask + PROBE, **{CUDA: "backend:fragscope_attach",
+                                                    "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
+        self.assertEqual(done.splitlines()[-1], "none")
+        self.assertEqual(len(self.listed()), 1)
+
+    def test_settings_of_the_job_count_until_cuda_is_used(self):
+        late = ("import os, torch\n"
+                "os.environ['PYTORCH_CUDA_ALLOC_CONF'] = 'max_split_size_mb:64,expandable_segments:True'\n"
+                "x = torch.empty(1, device='cuda')\n"
+                "told = torch.cuda.memory._snapshot()\n"
+                "print(told['allocator_settings']['max_split_size'], told['segments'][0]['is_expandable'])\n")
+        for text in ("backend:fragscope", "backend:fragscope_attach,garbage_collection_threshold:0.9"):
+            with self.subTest(text=text):
+                self.assertEqual(self.output_of("-c", late, **{CUDA: text}).splitlines()[-1], f"{64 * MIB} True")
+
     def test_it_does_without_the_hook_at_start(self):
         hook = next(self.folder.glob("environment/lib/python3*/site-packages/fragscope.pth"))
         text = hook.read_text()
