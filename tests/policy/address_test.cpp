@@ -50,14 +50,14 @@ TEST_F(AddressTest, WhatIsTakenOrTooSmallOrElsewhereIsRefused) {
   EXPECT_EQ(policy().allocate_at(4096, 0, held.address), nullptr);
   EXPECT_EQ(policy().allocate_at(4096, 0, held.address - 512), nullptr);
   EXPECT_EQ(policy().allocate_at(4096, 0, kBase + (std::uint64_t{1} << 40)), nullptr);
-  EXPECT_EQ(policy().allocate_at(4096, 0, kBase + 2 * 1048576 - 2048), nullptr);
+  EXPECT_EQ(policy().allocate_at(4096, 0, kBase + 2 * kMiB - 2048), nullptr);
   // Of another stream, or of the other class.
   EXPECT_EQ(policy().allocate_at(4096, 7, kBase + 4096), nullptr);
-  EXPECT_EQ(policy().allocate_at(1048577, 0, kBase + 4096), nullptr);
+  EXPECT_EQ(policy().allocate_at(kMiB + 1, 0, kBase + 4096), nullptr);
   EXPECT_EQ(policy().allocate_at(kTooLarge, 0, kBase + 4096), nullptr);
   EXPECT_NE(policy().allocate_at(4096, 0, kBase + 4096), nullptr);
   EXPECT_EQ(policy().statistics().num_ooms, 0);
-  EXPECT_EQ(device().used_bytes(), 2U * 1048576);
+  EXPECT_EQ(device().used_bytes(), 2 * kMiB);
 }
 
 TEST_F(AddressTest, TheFrontIsSplitOffWhateverTheRulesSay) {
