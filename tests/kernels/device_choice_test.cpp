@@ -30,7 +30,7 @@ TEST(DeviceChoice, TakesTheCpuForSmallWorkWithoutLookingForAGpu) {
 
   ASSERT_THAT(choice, IsOk());
   EXPECT_EQ(choice->device, Device::kCpu);
-  EXPECT_EQ(choice->reason, "the CPU, since a GPU would not be ready before 1.4 MiB are scanned");
+  EXPECT_EQ(choice->reason, "the CPU, since no GPU would be ready before 1.4 MiB are scanned");
 }
 
 TEST(DeviceChoice, NamesWhyThereIsNoGpu) {
