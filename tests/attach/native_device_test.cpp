@@ -78,11 +78,14 @@ TEST_F(Attached, ARingThatCameRoundIsKnownFromItsKeyframe) {
     NativeProgram program(seed, directory(), {std::uint64_t{1} << 11});
     const auto heaps = run(program, 6000);
     ASSERT_GT(program.written(), 1U << 12);
-    EXPECT_GE(
-        count_shown(program,
-                    heaps,
-                    {"derived-sizes", "settings-changed", "history-cut", "failures-not-judged"}),
-        3U)
+    EXPECT_GE(count_shown(program,
+                          heaps,
+                          {"derived-sizes",
+                           "settings-changed",
+                           "history-cut",
+                           "failures-not-judged",
+                           "failures-missing"}),
+              3U)
         << "seed " << seed;
   }
 }

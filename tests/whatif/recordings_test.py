@@ -26,9 +26,9 @@ def verify(tool, path, *options):
 
 
 def devices_of(problem):
-    """ "devices 0 and 1 have a history" """
-    words = problem.split("devices ", 1)[1].split()
-    return [words[0], words[2]]
+    """ "devices 0, 1 and 2 have a history" """
+    words = problem.rsplit("devices ", 1)[1].replace(",", "").split()
+    return [word for word in words if word.isdigit()]
 
 
 def results(tool, path):
