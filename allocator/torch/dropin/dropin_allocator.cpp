@@ -335,6 +335,10 @@ double DropinAllocator::getMemoryFraction(DeviceIndex device) {
 void DropinAllocator::setMemoryFraction(double fraction, DeviceIndex device) {
   TORCH_CHECK(
       0 <= fraction && fraction <= 1, "invalid fraction:", fraction, ". Please set within [0, 1].");
+#if !FRAGSCOPE_TORCH_HAS_DEVICE_ALLOCATOR
+  // As PyTorch had it then: the device becomes the current one.
+  C10_CUDA_CHECK(c10::cuda::SetDevice(device));
+#endif
   check(device);
   const std::lock_guard lock(mutex_);
   if (engine::Device* open = opened(device)) {

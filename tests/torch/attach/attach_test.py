@@ -142,7 +142,8 @@ class Attach(unittest.TestCase):
 
     def test_devices_that_are_not_in_use(self):
         said = self.assert_same("unused_devices")
-        self.assertEqual((said["current"], said["contexts"][:2]), (0, [True, False]))
+        if support.version() >= (2, 15):  # Before, to set a limit made the device the current one.
+            self.assertEqual((said["current"], said["contexts"][:2]), (0, [True, False]))
 
     def test_caching_forbidden_by_the_environment(self):
         with mock.patch.dict(os.environ, PYTORCH_NO_CUDA_MEMORY_CACHING="1"):
