@@ -26,13 +26,13 @@ DeviceIndex current_device() {
   return device;
 }
 
-/// Memory that PyTorch's other parts keep for later, such as tensors that were shared with another
-/// process; true if some came back.
 /// As PyTorch has it: whatever the variable's value is.
 bool is_caching_forbidden() {
   return std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr;
 }
 
+/// Memory that PyTorch's other parts keep for later, such as tensors that were shared with another
+/// process; true if some came back.
 bool run_free_memory_callbacks() {
   bool is_freed = false;
   for (const auto& name : c10::FreeCudaMemoryCallbacksRegistry()->Keys())
